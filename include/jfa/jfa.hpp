@@ -1,0 +1,9 @@
+// Everything public.
+#pragma once
+
+#include "jfa/attention.hpp"
+#include "jfa/device.hpp"
+#include "jfa/error.hpp"
+#include "jfa/plan.hpp"
+#include "jfa/problem.hpp"
+#include "jfa/tensor.hpp"
