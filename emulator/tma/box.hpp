@@ -1,0 +1,41 @@
+// The walk over one box of a tensor map: which global bytes belong to which shared bytes, with
+// bounds, element strides and swizzle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tma/tensor_map.hpp"
+
+namespace ptxemu::tma {
+
+/// Consecutive bytes of a copy. Out of bounds: a load fills the shared bytes (see
+/// fill_out_of_bounds), a store skips them.
+struct BoxRun {
+  std::uint64_t global_address;  // modulo 2^64; meaningless when out of bounds
+  std::uint32_t shared_offset;   // address in shared memory, swizzle applied
+  std::uint32_t bytes;           // a multiple of the element size
+  bool in_bounds;
+};
+
+/// Bytes that the box takes in shared memory, which is also what a load adds to the barrier's
+/// transaction count.
+std::uint32_t box_bytes(const TensorMap& map);
+
+/// Appends the runs of the box at `coordinates` (map.rank signed element coordinates) in ascending
+/// box order. `shared_address`: the instruction's shared address within its CTA. Throws
+/// std::invalid_argument for what the copy engine would fault on (rank mismatch, misaligned shared
+/// address, interleaved layouts).
+void append_box_runs(const TensorMap& map, std::span<const std::int32_t> coordinates,
+                     std::uint32_t shared_address, std::vector<BoxRun>& runs);
+
+/// Fills the out-of-bounds part of a load: zeros, or the NaN pattern of the element type.
+void fill_out_of_bounds(const TensorMap& map, std::span<std::byte> destination);
+
+/// What the copy engine does to loaded elements besides copying: flushes subnormals (f32_ftz) and
+/// rounds to tf32.
+void convert_loaded(DataType type, std::span<std::byte> elements);
+
+}  // namespace ptxemu::tma
