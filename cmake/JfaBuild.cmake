@@ -10,6 +10,11 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+find_program(JFA_CCACHE ccache)
+if(JFA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${JFA_CCACHE})
+endif()
+
 add_library(jfa_warnings INTERFACE)
 target_compile_options(jfa_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                                               -Woverloaded-virtual -Wnull-dereference)
@@ -29,4 +34,22 @@ function(jfa_add_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} jfa_warnings GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# jfa_add_fuzzer(<name> SOURCES <files> [LIBRARIES <targets>]): a fuzz target with LLVMFuzzerTestOneInput and a corpus in
+# corpus/<name>/. As a test it replays the corpus and a fixed number of seeded mutations of it (tests/fuzz/driver.cpp);
+# with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.
+option(JFA_LIBFUZZER "Link the fuzz targets with libFuzzer (clang)" OFF)
+function(jfa_add_fuzzer name)
+  cmake_parse_arguments(FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${FUZZ_SOURCES})
+  target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES} jfa_warnings)
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+  if(JFA_LIBFUZZER)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -runs=20000 -seed=1 -max_len=4096 ${corpus})
+  else()
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/driver.cpp)
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+  endif()
 endfunction()
