@@ -20,7 +20,7 @@ struct SequenceView {
   std::int64_t k_length = 0;
   std::int64_t out_row =
       0;  // first row counted over all query rows of `out`: jagged offsets[b], else b · rows
-  float out_scale = 1.0F;  // uniform · per_sequence; per_token scales come on top
+  double out_scale = 1.0;  // uniform · per_sequence; per_token scales come on top
   kernels::MaskParameters mask;
 };
 
