@@ -1,0 +1,189 @@
+#include "events/event_log.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+
+#include "events/row_reader.hpp"
+
+namespace jfa::tool {
+namespace {
+
+constexpr std::size_t kNoColumn = std::numeric_limits<std::size_t>::max();
+
+// Looks up std::string keys by std::string_view.
+struct StringHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
+};
+
+// Numbers names in the order of their first appearance.
+class Numbering {
+ public:
+  std::int32_t number_of(std::string_view name) {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    const auto number = static_cast<std::int32_t>(numbers_.size());
+    numbers_.emplace(name, number);
+    return number;
+  }
+  std::int64_t size() const { return static_cast<std::int64_t>(numbers_.size()); }
+
+ private:
+  std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> numbers_;
+};
+
+// "3" → column 2; anything else is a name.
+std::optional<std::size_t> column_number(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number == 0) return {};
+  return number - 1;
+}
+
+// Bytes that a terminal could misread are shown as '?', long text is cut.
+std::string shown(std::string_view text) {
+  std::string result(text.substr(0, 40));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text.size() > 40 ? result + "…" : result;
+}
+
+class LogBuilder {
+ public:
+  LogBuilder(std::string_view name, const EventLogOptions& options)
+      : name_(name), options_(options) {
+    if (options.user_column.empty() || options.time_column.empty()) {
+      throw EventLogError("a user column and a time column are needed; give --user and --time");
+    }
+  }
+
+  void add_row(const Row& row) {
+    if (first_row_) {
+      first_row_ = false;
+      if (resolve_columns(row)) return;
+    }
+    try {
+      add_event(row);
+    } catch (const EventLogError& error) {
+      if (!options_.skip_bad_rows) throw;
+      if (log_.rows_skipped++ == 0) log_.first_skipped_reason = error.what();
+    }
+  }
+
+  EventLog finish() {
+    log_.users = users_.size();
+    log_.items = item_ == kNoColumn ? static_cast<std::int64_t>(log_.events.size()) : items_.size();
+    return std::move(log_);
+  }
+
+ private:
+  // True when the row is a header.
+  bool resolve_columns(const Row& row) {
+    user_ = column(row, options_.user_column, "--user");
+    time_ = column(row, options_.time_column, "--time");
+    if (!options_.item_column.empty()) item_ = column(row, options_.item_column, "--item");
+    if (named_) return true;
+    return time_ < row.size() && !parse_time(row[time_]);
+  }
+
+  std::size_t column(const Row& header, const std::string& wanted, std::string_view option) {
+    if (const auto number = column_number(wanted)) return *number;
+    named_ = true;
+    std::size_t found = kNoColumn;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < header.size(); ++i) {
+      // RecBole writes the type behind the name: "user_id:token".
+      const std::string_view text = header[i];
+      names.push_back(shown(text));
+      if (text != wanted && text.substr(0, text.find(':')) != wanted) continue;
+      if (found != kNoColumn) {
+        throw EventLogError(
+            fmt::format("{}:{}: the header has two columns '{}'; give {} as a number", name_,
+                        header.line(), wanted, option));
+      }
+      found = i;
+    }
+    if (found == kNoColumn) {
+      throw EventLogError(fmt::format(
+          "{}:{}: {} {}: no such column; the first row has: {}. Without a header give numbers from "
+          "1",
+          name_, header.line(), option, wanted, fmt::join(names, ", ")));
+    }
+    return found;
+  }
+
+  std::string_view field(const Row& row, std::size_t column, std::string_view what) const {
+    if (column >= row.size()) {
+      throw EventLogError(fmt::format("{}:{}: no {}: the row has {} column{}, column {} is needed",
+                                      name_, row.line(), what, row.size(),
+                                      row.size() == 1 ? "" : "s", column + 1));
+    }
+    if (row[column].empty()) {
+      throw EventLogError(
+          fmt::format("{}:{}: no {}: column {} is empty", name_, row.line(), what, column + 1));
+    }
+    return row[column];
+  }
+
+  void add_event(const Row& row) {
+    const std::string_view user = field(row, user_, "user");
+    const std::string_view time_text = field(row, time_, "time");
+    const std::string_view item = item_ == kNoColumn ? "" : field(row, item_, "item");
+    const auto time = parse_time(time_text);
+    if (!time) {
+      throw EventLogError(fmt::format(
+          "{}:{}: '{}' is no time; a number or an ISO 8601 date (2014-07-18T12:30:00Z) is", name_,
+          row.line(), shown(time_text)));
+    }
+    if (log_.events.size() == std::numeric_limits<std::int32_t>::max()) {
+      throw EventLogError(fmt::format("{}:{}: more than 2³¹ − 1 events; split the log", name_,
+                                      row.line()));
+    }
+    const auto index = static_cast<std::int32_t>(log_.events.size());
+    log_.events.push_back({users_.number_of(user),
+                           item_ == kNoColumn ? index : items_.number_of(item), *time});
+  }
+
+  std::string_view name_;
+  const EventLogOptions& options_;
+  EventLog log_;
+  Numbering users_;
+  Numbering items_;
+  std::size_t user_ = kNoColumn;
+  std::size_t time_ = kNoColumn;
+  std::size_t item_ = kNoColumn;
+  bool first_row_ = true;
+  bool named_ = false;  // at least one column is given by name, so there is a header
+};
+
+}  // namespace
+
+EventLog read_event_log(std::istream& input, std::string_view name, const EventLogOptions& options,
+                        const ReadProgress& progress) {
+  LogBuilder builder(name, options);
+  read_rows(
+      input, name, {options.delimiter, options.quotes},
+      [&](const Row& row) { builder.add_row(row); }, progress);
+  return builder.finish();
+}
+
+EventLog read_event_log_file(const std::string& path, const EventLogOptions& options,
+                             const ReadProgress& progress) {
+  std::ifstream input(path, std::ios::binary);
+  if (!input) {
+    throw EventLogError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+  return read_event_log(input, path, options, progress);
+}
+
+}  // namespace jfa::tool
