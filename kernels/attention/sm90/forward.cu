@@ -1,0 +1,29 @@
+// Forward jagged attention for Hopper: the kernel entry. It sets up the channels and sends each warp to its role.
+#include "attention/sm90/forward_load.h"
+#include "attention/sm90/forward_softmax.h"
+#include "attention/sm90/forward_store.h"
+
+namespace jfa::kernels::sm90 {
+
+template <typename Config>
+__global__ void __launch_bounds__(Config::Budget::kThreads, 1)
+    forward(const __grid_constant__ ForwardParameters p, const __grid_constant__ TensorMap q_map,
+            const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
+            const __grid_constant__ TensorMap out_map) {
+  extern __shared__ __align__(1024) char shared[];
+  const Channels<Config> channels(shared);
+  const u32 warp = threadIdx.x / 32;
+  if (threadIdx.x == 0) channels.initialise();
+  __syncthreads();
+
+  if (warp < 4) {
+    ptx::setmaxnreg_dec<Config::Budget::kServiceRegisters>();
+    if (warp == 0 && ptx::elect_one()) load_role<Config>(p, channels, q_map, k_map, v_map);
+    if (warp == 1 && ptx::elect_one()) store_role<Config>(channels, out_map);
+  } else {
+    ptx::setmaxnreg_inc<Config::Budget::kComputeRegisters>();
+    SoftmaxRole<Config>{p, channels, warp / 4 - 1, threadIdx.x % kWarpgroupThreads}.run();
+  }
+}
+
+}  // namespace jfa::kernels::sm90

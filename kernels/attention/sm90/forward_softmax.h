@@ -1,0 +1,310 @@
+// Compute role of the Hopper forward: one warpgroup, 64 query rows. Score product, mask, softmax or activation, value product.
+#pragma once
+
+#include "attention/sm90/forward.h"
+
+namespace jfa::kernels::sm90 {
+
+constexpr float kNegativeInfinity = -__builtin_huge_valf();
+
+// Named barriers of the compute groups: group g may issue its products after synchronising on turn g (0 is __syncthreads).
+constexpr u32 kTurnBarrier = 1;
+
+// Keys that this thread's two rows may see, counted from the tile's k_first, and the range that all rows of the warp see.
+struct RowKeys {
+  i32 low[2];
+  i32 high[2];
+  i32 warp_low;   // keys in [warp_low, warp_high) need no mask anywhere in the warp
+  i32 warp_high;
+};
+
+// Rows beyond the tile's end see everything: their zero-filled queries give finite values that are never stored.
+template <typename Config>
+TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile, u32 first_row, u32 thread) {
+  RowKeys keys;
+  const u32 lane = thread % 32;
+  i32 q_end = tile.q_length, k_end = tile.k_length;  // of sequence `lane` of a packed tile, counted from its first sequence
+  if (tile.sequences > 1 && lane < static_cast<u32>(tile.sequences)) {
+    q_end = static_cast<const i32*>(p.q_offsets)[tile.sequence + lane + 1] - tile.q_first;
+    k_end = static_cast<const i32*>(p.kv_offsets)[tile.sequence + lane + 1] - tile.k_first;
+  }
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    const i32 row = first_row + Accumulator<16>::row(thread, half);
+    i32 q_begin = -tile.q_offset, q_stop = tile.q_length - tile.q_offset, k_begin = 0, k_stop = tile.k_length;
+    if (tile.sequences > 1) {
+      q_begin = 0, k_begin = 0;
+      q_stop = ptx::shuffle(q_end, 0), k_stop = ptx::shuffle(k_end, 0);
+      for (i32 s = 1; s < tile.sequences; ++s) {
+        const i32 next_q = ptx::shuffle(q_end, s), next_k = ptx::shuffle(k_end, s);
+        if (row >= q_stop) q_begin = q_stop, q_stop = next_q, k_begin = k_stop, k_stop = next_k;
+      }
+    }
+    keys.low[half] = k_begin;
+    keys.high[half] = k_stop;
+    if constexpr (Config::kCausal) {  // bottom-right: the last query sees the last key
+      const i32 diagonal = k_stop - (q_stop - row) + 1;
+      keys.high[half] = diagonal < k_begin ? k_begin : diagonal < k_stop ? diagonal : k_stop;
+    }
+    if (row >= tile.rows) keys.low[half] = 0, keys.high[half] = 1 << 30;
+  }
+  keys.warp_low = ptx::warp_max(keys.low[0] > keys.low[1] ? keys.low[0] : keys.low[1]);
+  keys.warp_high = ptx::warp_min(keys.high[0] < keys.high[1] ? keys.high[0] : keys.high[1]);
+  return keys;
+}
+
+// Online-softmax state of this thread's two rows. Sums are over this thread's columns until the tile ends.
+struct RowState {
+  float max[2];
+  float sum[2];
+};
+
+template <typename Config>
+TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& keys, i32 first_key, u32 thread) {
+  const i32 column = first_key + static_cast<i32>(thread % 4 * 2);
+  const u32 begin[2] = {static_cast<u32>(keys.low[0] - column), static_cast<u32>(keys.low[1] - column)};
+  const u32 count[2] = {static_cast<u32>(keys.high[0] - keys.low[0]), static_cast<u32>(keys.high[1] - keys.low[1])};
+#pragma unroll
+  for (u32 i = 0; i < Accumulator<Config::kKeys>::kRegisters; ++i) {
+    const u32 half = Accumulator<Config::kKeys>::half(i);
+    const u32 key = i / 4 * 8 + i % 2;  // from `column`; one unsigned comparison tests both ends
+    if (key - begin[half] >= count[half]) scores.d[i] = Config::kSoftmax ? kNegativeInfinity : 0.0F;
+  }
+}
+
+// Turns scores into probabilities (not normalised) in place; returns the factor by which older sums of each row shrink.
+// The maximum is only raised when it grew by more than 2⁸: until then probabilities stay below 2⁸, and the output accumulator
+// needs no rescaling (FlashAttention-4, "lazy rescaling").
+template <u32 kKeys>
+TLX_DEVICE void online_softmax(Accumulator<kKeys>& scores, RowState& state, float (&shrink)[2], float scale) {
+  constexpr float kLazyLimit = 8;  // log2
+  float block_max[2] = {scores.d[0], scores.d[2]};
+#pragma unroll
+  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+    const u32 half = Accumulator<kKeys>::half(i);
+    block_max[half] = ptx::max(block_max[half], scores.d[i]);
+  }
+  float offset[2];
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) {
+    block_max[half] = ptx::max(block_max[half], ptx::shuffle_xor(block_max[half], 1));
+    block_max[half] = ptx::max(block_max[half], ptx::shuffle_xor(block_max[half], 2));
+    const float old_max = state.max[half];
+    const bool raise = (block_max[half] - old_max) * scale > kLazyLimit || old_max == kNegativeInfinity;
+    state.max[half] = raise ? ptx::max(block_max[half], old_max) : old_max;
+    offset[half] = state.max[half] == kNegativeInfinity ? 0 : state.max[half] * scale;
+    shrink[half] = raise ? ptx::exp2_approx(old_max * scale - offset[half]) : 1;
+    state.sum[half] *= shrink[half];
+  }
+#pragma unroll
+  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+    const u32 half = Accumulator<kKeys>::half(i);
+    scores.d[i] = ptx::exp2_approx(scores.d[i] * scale - offset[half]);
+    state.sum[half] += scores.d[i];
+  }
+}
+
+// Where a tile's output goes.
+struct Output {
+  i32 q_first, rows, head;
+};
+
+// Normalises the output accumulator of a finished tile, stages it for the store role, and writes the log-sum-exp.
+template <typename Config>
+TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& channels, Cursor<1>& staged,
+                            const Accumulator<Config::kValueDim>& out, const RowState& state, const Output& output, u32 group,
+                            u32 thread) {
+  using OutTile = typename Config::OutTile;
+  float factor[2] = {p.out_scale, p.out_scale};
+  if constexpr (Config::kSoftmax) {
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      float sum = state.sum[half];
+      sum += ptx::shuffle_xor(sum, 1);
+      sum += ptx::shuffle_xor(sum, 2);
+      factor[half] = sum > 0 ? p.out_scale * ptx::reciprocal_approx(sum) : 0;
+      const i32 row = group * 64 + Accumulator<16>::row(thread, half);
+      if (p.lse != nullptr && thread % 4 == 0 && row < output.rows) {
+        constexpr float kLn2 = 0.69314718056F;
+        const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2 : kNegativeInfinity;
+        p.lse[output.head * p.lse_rows + output.q_first + row] = lse;
+      }
+    }
+  }
+  ptx::mbarrier_wait(channels.out(group).empty(0), staged.parity ^ 1);  // the store role has read the previous tile
+  staged.advance();
+  const u32 lane = thread % 32;
+  const u32 row = thread / 32 % 4 * 16 + lane % 16;
+  const u32 tile = channels.out_tile(group);
+#pragma unroll
+  for (u32 step = 0; step < Config::kValueDim / 16; ++step) {
+    const float* d = out.d + step * 8;
+    ptx::stmatrix_x4(tile + OutTile::offset(row, step * 16 + lane / 16 * 8),
+                     ptx::pack<typename Config::Element>(d[0] * factor[0], d[1] * factor[0]),
+                     ptx::pack<typename Config::Element>(d[2] * factor[1], d[3] * factor[1]),
+                     ptx::pack<typename Config::Element>(d[4] * factor[0], d[5] * factor[0]),
+                     ptx::pack<typename Config::Element>(d[6] * factor[1], d[7] * factor[1]));
+  }
+  ptx::fence_proxy_async_shared();
+  ptx::warp_sync();
+  if (lane == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
+}
+
+// One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at each boundary between two steps the
+// scores of the next step and the values of the current one are multiplied at the same time.
+template <typename Config>
+struct SoftmaxRole {
+  static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
+  using Element = typename Config::Element;
+
+  const ForwardParameters& p;
+  const Channels<Config>& channels;
+  const u32 group;   // 0 or 1
+  const u32 thread;  // in the warpgroup
+  const bool one_lane = thread % 32 == 0;
+
+  typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
+  typename Config::Queries::Consumer queries{channels.queries};
+  typename Config::Keys::Consumer keys{channels.keys};
+  typename Config::Values::Consumer values{channels.values};
+  Cursor<1> staged{};
+
+  Accumulator<Config::kKeys> scores;
+  Accumulator<Config::kValueDim> out;
+  OperandA<Config::kKeys> probabilities;
+  RowState state{}, finished{};
+  RowKeys row_keys{};
+
+  // The next step: its tile, and its block among the tile's blocks.
+  TileWork tile{};
+  i32 head = 0, block = 0, blocks = 0;
+  u32 query_tile = 0;
+  bool next_active = false;  // this group's half of the tile has rows
+  // The current step.
+  Output output{};
+  bool has_current = false, current_active = false, current_first = false, current_last = false;
+
+  TLX_DEVICE bool has_next() const { return tile.rows != 0; }
+
+  TLX_DEVICE void receive() {
+    while (true) {
+      const Work work = work_in.receive(one_lane);
+      tile = work.tile;
+      head = work.head;
+      block = 0;
+      blocks = key_blocks<Config>(tile);
+      next_active = tile.rows > static_cast<i32>(group * 64);
+      if (tile.rows == 0 || blocks != 0) return;
+      if (next_active) {  // no visible key in the whole tile: zeros
+        const Accumulator<Config::kValueDim> zeros{};
+        finish_tile<Config>(p, channels, staged, zeros, {{kNegativeInfinity, kNegativeInfinity}, {0, 0}},
+                            {tile.q_first, tile.rows, head}, group, thread);
+      }
+    }
+  }
+
+  TLX_DEVICE void softmax_step(float (&shrink)[2]) {
+    if (block == 0) {
+      finished = state;
+      state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
+      row_keys = keys_of_rows<Config>(p, tile, group * 64, thread);
+    }
+    const i32 first_key = tile.k_begin + block * static_cast<i32>(Config::kKeys);
+    const bool full = first_key >= row_keys.warp_low && first_key + static_cast<i32>(Config::kKeys) <= row_keys.warp_high;
+    if constexpr (Config::kSoftmax) {
+      if (!full) mask_scores<Config>(scores, row_keys, first_key, thread);
+      online_softmax(scores, state, shrink, p.scale);
+    } else {
+#pragma unroll
+      for (float& score : scores.d) score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
+      if (!full) mask_scores<Config>(scores, row_keys, first_key, thread);
+    }
+  }
+
+  // One boundary. kScores: this group multiplies the next step's scores; kValues: the current step's values. A group whose half
+  // of a tile is empty still takes its turn and gives the tiles back.
+  template <bool kScores, bool kValues>
+  TLX_DEVICE void boundary() {
+    u32 key_tile = 0, value_tile = 0;
+    if (has_next()) {
+      if (block == 0) query_tile = queries.wait();
+      key_tile = keys.wait();
+    }
+    ptx::bar_sync(kTurnBarrier + group, kTurnThreads);
+    if constexpr (kScores) {
+      ptx::pin_registers(scores.d);
+      ptx::wgmma_fence();
+      async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile>(scores, query_tile, group * 64, key_tile,
+                                                                                  Config::kDim);
+      ptx::wgmma_commit_group();
+    }
+    if (has_current) value_tile = values.wait();
+    if constexpr (kValues) {
+      ptx::pin_registers(out.d);
+      ptx::wgmma_fence();
+      async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile, !current_first);
+      ptx::wgmma_commit_group();
+    }
+    ptx::bar_arrive(kTurnBarrier + (group ^ 1), kTurnThreads);
+
+    float shrink[2] = {1, 1};
+    if constexpr (kScores) {
+      ptx::wgmma_wait_group<kValues ? 1 : 0>();
+      ptx::pin_registers(scores.d);
+    }
+    if (has_next()) {
+      keys.release(one_lane);
+      if (block + 1 == blocks) queries.release(one_lane);
+    }
+    if constexpr (kScores) {
+      softmax_step(shrink);
+    } else if (current_last) {
+      finished = state;
+    }
+    if constexpr (kValues) {
+      ptx::wgmma_wait_group<0>();
+      ptx::pin_registers(out.d);
+    }
+    if (has_current) values.release(one_lane);
+    if constexpr (kValues) {
+      if (current_last) {
+        finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
+      } else if (Config::kSoftmax && ptx::any(shrink[0] != 1 || shrink[1] != 1)) {
+#pragma unroll
+        for (u32 i = 0; i < Accumulator<Config::kValueDim>::kRegisters; ++i) {
+          out.d[i] *= shrink[Accumulator<Config::kValueDim>::half(i)];
+        }
+      }
+    }
+    if constexpr (kScores) pack_operand<Element>(probabilities, scores);
+    advance();
+  }
+
+  TLX_DEVICE void advance() {
+    has_current = has_next();
+    current_active = next_active;
+    current_first = block == 0;
+    current_last = block + 1 == blocks;
+    output = {tile.q_first, tile.rows, head};
+    if (has_current && ++block == blocks) receive();
+  }
+
+  TLX_DEVICE void run() {
+    receive();
+    if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
+    while (has_next() || has_current) {
+      if (next_active && current_active) {
+        boundary<true, true>();
+      } else if (next_active) {
+        boundary<true, false>();
+      } else if (current_active) {
+        boundary<false, true>();
+      } else {
+        boundary<false, false>();
+      }
+    }
+    if (group == 0) ptx::bar_sync(kTurnBarrier, kTurnThreads);  // take the turn that group 1 left, so that none is pending
+  }
+};
+
+}  // namespace jfa::kernels::sm90

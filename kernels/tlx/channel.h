@@ -1,0 +1,144 @@
+// Channels: rings of buffers between warp roles. A channel owns its full and empty barriers; arrive counts, byte counts and
+// phases follow from its type, so a role never sees one. Producers acquire → fill; consumers wait → read → release.
+#pragma once
+
+#include "tlx/ptx.h"
+#include "tlx/tma.h"
+
+namespace jfa::tlx {
+
+// Position in a ring: slot and phase parity. The parity flips once a round, not once a use.
+template <u32 kDepth>
+struct Cursor {
+  u32 slot = 0;
+  u32 parity = 0;
+
+  TLX_DEVICE void advance() {
+    if (++slot == kDepth) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+// Two barriers a slot, full then empty; 16 bytes a slot.
+template <u32 kDepth>
+struct RingBarriers {
+  static constexpr u32 kBytes = kDepth * 16;
+  u32 address;  // shared address
+
+  TLX_DEVICE u32 full(u32 slot) const { return address + slot * 8; }
+  TLX_DEVICE u32 empty(u32 slot) const { return address + (kDepth + slot) * 8; }
+
+  TLX_DEVICE void initialise(u32 full_arrivals, u32 empty_arrivals) const {
+    for (u32 slot = 0; slot < kDepth; ++slot) {
+      ptx::mbarrier_init(full(slot), full_arrivals);
+      ptx::mbarrier_init(empty(slot), empty_arrivals);
+    }
+  }
+};
+
+// Tiles that TMA writes and `kConsumerWarps` warps read. One thread produces: its arrival arms the bytes of one tile and the copy
+// engine completes them.
+template <typename Layout, u32 kDepth, u32 kConsumerWarps>
+struct TmaChannel {
+  using Tile = Layout;
+  static constexpr u32 kTileBytes = kDepth * Layout::kBytes;
+  static constexpr u32 kBarrierBytes = RingBarriers<kDepth>::kBytes;
+
+  u32 tiles;  // shared address of slot 0
+  RingBarriers<kDepth> barriers;
+
+  TLX_DEVICE void initialise() const { barriers.initialise(1, kConsumerWarps); }
+  TLX_DEVICE u32 tile(u32 slot) const { return tiles + slot * Layout::kBytes; }
+
+  struct Slot {
+    u32 tile;  // shared address
+    u32 full;  // barrier that the copies complete on
+  };
+
+  struct Producer {
+    const TmaChannel& channel;
+    Cursor<kDepth> cursor{0, 1};  // a fresh ring is empty: the first round must not wait
+
+    // Waits until the next slot is free and arms its byte count; the caller issues the copies of the whole tile.
+    [[nodiscard]] TLX_DEVICE Slot acquire() {
+      const u32 slot = cursor.slot;
+      ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
+      ptx::mbarrier_arrive_expect_tx(channel.barriers.full(slot), Layout::kBytes);
+      cursor.advance();
+      return {channel.tile(slot), channel.barriers.full(slot)};
+    }
+  };
+
+  struct Consumer {
+    const TmaChannel& channel;
+    Cursor<kDepth> arrived{};   // next slot to wait for
+    Cursor<kDepth> released{};  // next slot to give back
+
+    // Waits for the next tile; returns its shared address.
+    [[nodiscard]] TLX_DEVICE u32 wait() {
+      const u32 slot = arrived.slot;
+      ptx::mbarrier_wait(channel.barriers.full(slot), arrived.parity);
+      arrived.advance();
+      return channel.tile(slot);
+    }
+
+    // Gives the oldest tile back; every warp calls it once, after its last read.
+    TLX_DEVICE void release(bool one_lane) {
+      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(released.slot));
+      released.advance();
+    }
+  };
+};
+
+// Small values (work items) that one thread writes with ordinary stores and `kConsumerWarps` warps read.
+template <typename Value, u32 kDepth, u32 kConsumerWarps>
+struct ValueChannel {
+  static constexpr u32 kValueBytes = kDepth * sizeof(Value);
+  static constexpr u32 kBarrierBytes = RingBarriers<kDepth>::kBytes;
+  static_assert(sizeof(Value) % 16 == 0, "values are copied in 16-byte pieces: pad the struct");
+
+  Value* values;  // generic pointer into shared memory
+  RingBarriers<kDepth> barriers;
+
+  TLX_DEVICE void initialise() const { barriers.initialise(1, kConsumerWarps); }
+
+  struct Producer {
+    const ValueChannel& channel;
+    Cursor<kDepth> cursor{0, 1};
+
+    TLX_DEVICE void send(const Value& value) {
+      ptx::mbarrier_wait(channel.barriers.empty(cursor.slot), cursor.parity);
+      channel.values[cursor.slot] = value;
+      ptx::mbarrier_arrive(channel.barriers.full(cursor.slot));
+      cursor.advance();
+    }
+  };
+
+  struct Consumer {
+    const ValueChannel& channel;
+    Cursor<kDepth> cursor{};
+
+    // For a role of a single thread.
+    [[nodiscard]] TLX_DEVICE Value receive_alone() {
+      ptx::mbarrier_wait(channel.barriers.full(cursor.slot), cursor.parity);
+      const Value value = channel.values[cursor.slot];
+      ptx::mbarrier_arrive(channel.barriers.empty(cursor.slot));
+      cursor.advance();
+      return value;
+    }
+
+    // Every lane reads the value; the slot is free again once all warps have.
+    [[nodiscard]] TLX_DEVICE Value receive(bool one_lane) {
+      ptx::mbarrier_wait(channel.barriers.full(cursor.slot), cursor.parity);
+      const Value value = channel.values[cursor.slot];
+      ptx::warp_sync();
+      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(cursor.slot));
+      cursor.advance();
+      return value;
+    }
+  };
+};
+
+}  // namespace jfa::tlx
