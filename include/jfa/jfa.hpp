@@ -2,6 +2,7 @@
 #pragma once
 
 #include "jfa/attention.hpp"
+#include "jfa/check.hpp"
 #include "jfa/device.hpp"
 #include "jfa/error.hpp"
 #include "jfa/plan.hpp"
