@@ -67,7 +67,7 @@ struct DeviceOptions {
 
 enum class ReportKind : std::uint8_t {
   data_race,
-  missing_proxy_fence,
+  missing_fence,  ///< fence.proxy.async, wgmma.fence or fence.mbarrier_init
   uninitialised,
   out_of_bounds,
   misaligned,
