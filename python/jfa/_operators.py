@@ -1,0 +1,271 @@
+"""The PyTorch operators ``torch.ops.jfa.*``: real, fake and autograd.
+
+Offsets, lengths and plans are tensors and never part of a compiled graph's key. Nothing here
+decides what is legal; the C++ library does, before any work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jfa import _core, _plan
+from jfa._arguments import DIFFERENTIABLE, SCHEMA, Arguments, fill, view
+
+_COUNT = len(Arguments._fields)
+
+
+# What the C++ library calls an argument, where that differs from this package.
+_NAMES = {
+    "q_sequences.offsets": "q_offsets",
+    "kv_sequences.offsets": "kv_offsets",
+    "q_sequences.used_lengths": "q_used",
+    "kv_sequences.used_lengths": "kv_used",
+    "kv_sequences:": "kv_offsets:",
+    "out_scales": "out_scale",
+    "mask.kind": "mask",
+    "reference_forward": "jfa.reference_attention",
+    "bias.q_timestamps": "time_bias: q_timestamps",
+    "bias.kv_timestamps": "time_bias: kv_timestamps",
+}
+
+
+@contextmanager
+def _names_of_this_package() -> Iterator[None]:
+    """Refusals of the C++ library, in the names of ``jfa.jagged_attention``."""
+    try:
+        yield
+    except _core.Error as error:
+        message = str(error)
+        for name, here in _NAMES.items():
+            message = message.replace(name, here)
+        raise type(error)(message) from None
+
+
+def execution_on(device: torch.device, threads: int, strict_isolation: bool) -> _core.Execution:
+    """Where a call on tensors of ``device`` runs. GPU engines plug in here."""
+    if device.type != "cpu":
+        raise _core.Unsupported(
+            f"q: on {device}, but only CPU tensors are supported, the GPU engine is not there yet; "
+            "move q, k, v, offsets and biases with .cpu()"
+        )
+    execution = _core.Execution()
+    execution.device = _core.parse_device(str(device))
+    execution.threads = threads if threads > 0 else torch.get_num_threads()
+    execution.strict_isolation = strict_isolation
+    return execution
+
+
+def _execution(a: Arguments) -> _core.Execution:
+    return execution_on(a.q.device, a.threads, a.strict_isolation)
+
+
+# ------------------------------------------------------------------------------------------ forward
+
+
+def _batch(a: Arguments) -> int:
+    """Sequences of queries, from the first argument that tells."""
+    if a.q_layout == "dense":
+        return a.q.shape[0]
+    for tensor, extra in (
+        (a.q_offsets, 1),
+        (a.kv_map, 0),
+        (a.kv_offsets, 1),
+        (a.k if a.kv_layout == "dense" else None, 0),
+    ):
+        if tensor is not None:
+            return tensor.shape[0] - extra
+    return a.batch
+
+
+def _new_outputs(a: Arguments) -> tuple[Tensor, Tensor]:
+    """Unwritten ``out`` and ``lse``; lse is empty for activations without normalisation."""
+    rows = list(a.q.shape[:-2])
+    if a.q_layout == "broadcast":
+        rows = [max(_batch(a), 0), *rows]
+    heads = a.q.shape[-2]
+    out_type = torch.float64 if a.reference else a.q.dtype
+    out = a.q.new_empty([*rows, heads, a.v.shape[-1]], dtype=out_type)
+    row_count = rows[0] if len(rows) == 1 else rows[0] * rows[1]
+    lse_shape = [heads, row_count] if a.activation == "softmax" else [0]
+    lse_type = torch.float64 if a.reference else torch.float32
+    return out, a.q.new_empty(lse_shape, dtype=lse_type)
+
+
+def _forward(*flat: Any) -> tuple[Tensor, Tensor]:
+    a = Arguments(*flat)
+    execution = _execution(a)
+    out, lse = _new_outputs(a)
+    call = fill(_core.ForwardArgs(), a)
+    call.out = view("out", out)
+    if a.activation == "softmax":
+        call.lse = view("lse", lse)
+    with _names_of_this_package():
+        if a.reference:
+            _core.reference_forward(call)
+        else:
+            _core.attention_forward(call, execution, _plan_of(a))
+    return out, lse
+
+
+def _forward_fake(*flat: Any) -> tuple[Tensor, Tensor]:
+    return _new_outputs(Arguments(*flat))
+
+
+def _plan_of(a: Arguments) -> _core.Plan | None:
+    return None if a.plan is None else _plan.resolve(a.plan)
+
+
+# ----------------------------------------------------------------------------------------- backward
+
+
+def _new_gradients(a: Arguments, needed: list[bool]) -> list[Tensor]:
+    """One unwritten gradient for each differentiable argument; empty where it is not needed."""
+    gradients = []
+    for index, (argument, need) in enumerate(zip(a, needed, strict=False)):
+        shape = argument.shape if need else [0]
+        is_bias = index >= 3  # bias gradients are float32 whatever the type of the bias
+        dtype = torch.float64 if a.reference else torch.float32 if is_bias else a.q.dtype
+        gradients.append(a.q.new_empty(shape, dtype=dtype))
+    return gradients
+
+
+def _backward(*flat: Any) -> tuple[Tensor, ...]:
+    a = Arguments(*flat[:_COUNT])
+    out, lse, d_out, deterministic, needed = flat[_COUNT:]
+    execution = _execution(a)
+    gradients = _new_gradients(a, needed)
+    call = fill(_core.BackwardArgs(), a)
+    if a.activation == "softmax":
+        call.out = view("out", out)
+        call.lse = view("lse", lse)
+    call.d_out = view("d_out", d_out)
+    for name, need, gradient in zip(DIFFERENTIABLE, needed, gradients, strict=True):
+        if need:
+            setattr(call, f"d_{name}", view(f"d_{name}", gradient))
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    call.deterministic = deterministic
+    with _names_of_this_package():
+        if a.reference:
+            _core.reference_backward(call)
+        else:
+            _core.attention_backward(call, execution, _plan_of(a))
+    return tuple(gradients)
+
+
+def _backward_fake(*flat: Any) -> tuple[Tensor, ...]:
+    return tuple(_new_gradients(Arguments(*flat[:_COUNT]), flat[-1]))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    a = Arguments(*inputs[:_COUNT])
+    out, lse = output
+    ctx.mark_non_differentiable(lse)
+    is_tensor = [isinstance(value, Tensor) for value in a]
+    ctx.is_tensor = is_tensor
+    ctx.others = [None if tensor else value for value, tensor in zip(a, is_tensor, strict=True)]
+    ctx.deterministic = inputs[_COUNT]
+    # Elementwise activations need nothing of the forward pass.
+    results = (out, lse) if a.activation == "softmax" else (None, None)
+    ctx.save_for_backward(*(value for value in a if isinstance(value, Tensor)), *results)
+
+
+def _apply_backward(ctx: Any, d_out: Tensor, _d_lse: Tensor) -> tuple[Tensor | None, ...]:
+    *tensors, out, lse = ctx.saved_tensors
+    remaining = iter(tensors)
+    flat = [
+        next(remaining) if tensor else value
+        for tensor, value in zip(ctx.is_tensor, ctx.others, strict=True)
+    ]
+    count = len(DIFFERENTIABLE)
+    needed = list(ctx.needs_input_grad[:count])
+    gradients = backward(*flat, out, lse, d_out, ctx.deterministic, needed)
+    wanted = (
+        gradient.to(argument.dtype) if need else None
+        for gradient, argument, need in zip(gradients, flat, needed, strict=False)
+    )
+    return (*wanted, *(None for _ in range(_COUNT + 1 - count)))
+
+
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    pass
+
+
+def _refuse_double_backward(ctx: Any, *gradients: Tensor) -> None:
+    raise _core.Unsupported(
+        "jagged_attention: double backward (a gradient of a gradient) is not supported; take "
+        "first-order gradients without create_graph=True, or write this layer with PyTorch's own "
+        "operations"
+    )
+
+
+# --------------------------------------------------------------------------------- plan and lengths
+
+
+def _make_plan(*flat: Any) -> Tensor:
+    a = Arguments(*flat)
+    with _names_of_this_package():
+        return _plan.register(_core.make_plan(fill(_core.AttentionArgs(), a), _execution(a)))
+
+
+def _make_plan_fake(*flat: Any) -> Tensor:
+    return torch.empty([1], dtype=torch.int64, device="cpu")
+
+
+def _offsets_from_lengths(lengths: Tensor) -> Tensor:
+    execution_on(lengths.device, 0, False)
+    offsets = _offsets_from_lengths_fake(lengths)
+    with _names_of_this_package():
+        _core.offsets_from_lengths(view("lengths", lengths), view("offsets", offsets))
+    return offsets
+
+
+def _offsets_from_lengths_fake(lengths: Tensor) -> Tensor:
+    return lengths.new_empty([lengths.shape[0] + 1])
+
+
+# ------------------------------------------------------------------------------------- registration
+
+
+def _define(
+    name: str, schema: str, real: Callable[..., Any], fake: Callable[..., Any]
+) -> torch.library.CustomOpDef:
+    operator = torch.library.custom_op(f"jfa::{name}", real, mutates_args=(), schema=schema)
+    operator.register_fake(fake)
+    return operator
+
+
+forward = _define(
+    "attention_forward",
+    f"({SCHEMA}, bool? deterministic) -> (Tensor, Tensor)",
+    lambda *flat: _forward(*flat[:_COUNT]),
+    lambda *flat: _forward_fake(*flat[:_COUNT]),
+)
+backward = _define(
+    "attention_backward",
+    f"({SCHEMA}, Tensor? out, Tensor? lse, Tensor d_out, bool? deterministic, bool[] needed) -> "
+    f"({', '.join(['Tensor'] * len(DIFFERENTIABLE))})",
+    _backward,
+    _backward_fake,
+)
+make_plan = _define("make_plan", f"({SCHEMA}) -> Tensor", _make_plan, _make_plan_fake)
+_offsets_operator = _define(
+    "offsets_from_lengths",
+    "(Tensor lengths) -> Tensor",
+    _offsets_from_lengths,
+    _offsets_from_lengths_fake,
+)
+
+forward.register_autograd(_apply_backward, setup_context=_save)
+backward.register_autograd(_refuse_double_backward, setup_context=_save_nothing)
+
+
+def offsets_from_lengths(lengths: Tensor) -> Tensor:
+    """TorchRec lengths [batch] (int32 or int64) to offsets [batch + 1] of the same type."""
+    offsets: Tensor = _offsets_operator(lengths)
+    return offsets
