@@ -150,6 +150,9 @@ Problem parse_problem(std::string_view line);
 // for every p that a line can describe.
 std::string to_string(const Problem& problem);
 
+// The notation for a person: one line a key with what it takes.
+std::string problem_notation();
+
 // The tensors of a problem in host memory. Inputs are drawn from the seed; everything that a call
 // must not read holds NaN, results hold NaN until they are written, and guards lie around every
 // buffer.
