@@ -16,25 +16,34 @@ std::string hex(std::uint64_t value) {
 }
 
 std::string cta_name(Dim3 cta) {
-  return "CTA (" + std::to_string(cta.x) + "," + std::to_string(cta.y) + "," + std::to_string(cta.z) + ")";
+  return "CTA (" + std::to_string(cta.x) + "," + std::to_string(cta.y) + "," +
+         std::to_string(cta.z) + ")";
 }
 
 const char* operation_name(const Record& record) {
   switch (record.operation->issue.agent.kind) {
-    case AgentKind::tensor_core: return "a wgmma";
-    case AgentKind::bulk_copy: return "a bulk copy";
-    case AgentKind::cp_async: return "a cp.async";
-    case AgentKind::st_async: return "an asynchronous store";
-    case AgentKind::warp: break;
+    case AgentKind::tensor_core:
+      return "a wgmma";
+    case AgentKind::bulk_copy:
+      return "a bulk copy";
+    case AgentKind::cp_async:
+      return "a cp.async";
+    case AgentKind::st_async:
+      return "an asynchronous store";
+    case AgentKind::warp:
+      break;
   }
   return "an asynchronous operation";
 }
 
 const char* kind_name(AccessKind kind) {
   switch (kind) {
-    case AccessKind::read: return "read";
-    case AccessKind::write: return "write";
-    case AccessKind::atomic: return "atomic update";
+    case AccessKind::read:
+      return "read";
+    case AccessKind::write:
+      return "write";
+    case AccessKind::atomic:
+      return "atomic update";
   }
   return "access";
 }
@@ -46,13 +55,16 @@ std::string completion_wait(const Record& record) {
     case exec::Completion::mbarrier:
       return "a wait on the mbarrier that the copy completes (mbarrier.try_wait of its phase)";
     case exec::Completion::bulk_group:
-      return reads ? "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read by the issuing thread"
-                   : "cp.async.bulk.commit_group and cp.async.bulk.wait_group by the issuing thread";
+      return reads
+                 ? "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read by the issuing "
+                   "thread"
+                 : "cp.async.bulk.commit_group and cp.async.bulk.wait_group by the issuing thread";
     case exec::Completion::cp_async_group:
       return "cp.async.wait_group by the issuing thread (or cp.async.mbarrier.arrive and a wait)";
     case exec::Completion::wgmma_group:
       return "wgmma.commit_group and wgmma.wait_group";
-    case exec::Completion::none: break;
+    case exec::Completion::none:
+      break;
   }
   return "a wait for its completion";
 }
@@ -60,8 +72,8 @@ std::string completion_wait(const Record& record) {
 }  // namespace
 
 std::string describe_thread(Dim3 cta, std::uint32_t warp, unsigned lane) {
-  return "thread " + std::to_string(warp * 32 + lane) + " (warp " + std::to_string(warp) + ", lane " +
-         std::to_string(lane) + ") of " + cta_name(cta);
+  return "thread " + std::to_string(warp * 32 + lane) + " (warp " + std::to_string(warp) +
+         ", lane " + std::to_string(lane) + ") of " + cta_name(cta);
 }
 
 std::string describe_lanes(Dim3 cta, std::uint32_t warp, LaneMask lanes) {
@@ -104,7 +116,8 @@ std::string missing_order(const Record& first, unsigned first_lane, const Record
     return "a release and an acquire of gpu scope (atomics, fences), or two kernels";
   }
   if (first.cta != second.cta) {
-    return "barrier.cluster.arrive.release and barrier.cluster.wait.acquire, or a remote mbarrier arrive";
+    return "barrier.cluster.arrive.release and barrier.cluster.wait.acquire, or a remote mbarrier "
+           "arrive";
   }
   if (first.agent == second.agent && first_lane != second_lane) {
     return "bar.warp.sync (__syncwarp) between the lanes";

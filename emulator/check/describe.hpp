@@ -8,7 +8,8 @@
 
 namespace ptxemu::check {
 
-/// "write by thread 37 (warp 1, lane 5) of CTA (0,0,0)" or "write by a bulk copy that thread 0 … issued".
+/// "write by thread 37 (warp 1, lane 5) of CTA (0,0,0)" or "write by a bulk copy that thread 0 …
+/// issued".
 std::string describe(const Record& record, unsigned lane);
 /// "shared memory +0x400 (tiles+0x0)" or "global memory 0x7f…".
 std::string describe_place(const exec::ClusterView& view, bool shared, std::uint8_t cta,

@@ -10,13 +10,13 @@
 namespace ptxemu::check {
 
 struct GlobalShadow {
-  std::mutex mutex;  ///< held while any member is used
+  std::mutex mutex;                             ///< held while any member is used
   std::map<std::uint64_t, Shadow> allocations;  // by address
   Records records;
   ReaderSets readers;
 
-  /// The shadow that holds `address` and the offset in it; null for memory the checker was not told of
-  /// (kernel parameters, constants).
+  /// The shadow that holds `address` and the offset in it; null for memory the checker was not told
+  /// of (kernel parameters, constants).
   [[nodiscard]] Shadow* find(std::uint64_t address, std::uint64_t& offset);
   void allocate(std::uint64_t address, std::uint64_t bytes, bool initialised);
   void free(std::uint64_t address);

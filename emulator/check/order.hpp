@@ -57,7 +57,8 @@ class Order {
   struct Group {
     LaneMask lanes = 0;
     Knowledge knowledge;
-    std::shared_ptr<const Knowledge> snapshot;  // of `snapshot_lanes` at `snapshot_time`, if still true
+    std::shared_ptr<const Knowledge>
+        snapshot;  // of `snapshot_lanes` at `snapshot_time`, if still true
     LaneMask snapshot_lanes = 0;
     Time snapshot_time = 0;
   };
@@ -67,7 +68,8 @@ class Order {
     LaneMask live = 0;
     std::vector<Group> groups{Group{ir::kFullMask, {}, nullptr, 0, 0}};
   };
-  /// Calls `change(Knowledge&)` for the knowledge of exactly these lanes, splitting groups as needed.
+  /// Calls `change(Knowledge&)` for the knowledge of exactly these lanes, splitting groups as
+  /// needed.
   template <class Change>
   void change(AgentId warp, LaneMask lanes, Change&& change);
   void add_own(VectorClock& clock, AgentId warp, LaneMask lanes) const;

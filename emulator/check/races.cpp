@@ -106,9 +106,8 @@ void Races::check_cell(const Actor& actor, const Memory& memory, Cell& cell,
     });
     return;
   }
-  memory.readers->for_each(cell.readers, [&](RecordId reader) {
-    check_pair(actor, memory, reader, address);
-  });
+  memory.readers->for_each(cell.readers,
+                           [&](RecordId reader) { check_pair(actor, memory, reader, address); });
   cell.write = actor.id;
   cell.readers = 0;
 }
@@ -136,8 +135,8 @@ bool Races::ordered(const Actor& actor, const Record& prior, unsigned prior_lane
                        [&](const auto& part) { return known(*part, actor, prior, prior_lane); });
   }
   const unsigned lane = Records::lane(actor.id);
-  const bool same_warp = prior.operation == nullptr && prior.agent == now.agent &&
-                         prior.cluster == now.cluster;
+  const bool same_warp =
+      prior.operation == nullptr && prior.agent == now.agent && prior.cluster == now.cluster;
   if (same_warp) {
     if (prior_lane == lane) return true;  // program order
     // Lanes of one instruction that write the same bytes: one of them wins, as the ISA says.
@@ -173,14 +172,17 @@ void Races::check_pair(const Actor& actor, const Memory& memory, RecordId prior_
   const std::string place = describe_place(view_, actor.shared, actor.memory_cta, address);
   if (in_order) {
     sink_.add(ReportKind::missing_fence, now.instruction,
-              describe(now, lane) + " to " + place + " goes through the asynchronous proxy and follows a " +
-                  describe(prior, prior_lane) + " through the generic proxy: no fence.proxy.async on the "
+              describe(now, lane) + " to " + place +
+                  " goes through the asynchronous proxy and follows a " +
+                  describe(prior, prior_lane) +
+                  " through the generic proxy: no fence.proxy.async on the "
                   "path between them (after the write, or after the wait of the issuing thread)",
               prior.instruction);
     return;
   }
   // Touched while an operation issued earlier owns the memory, or before it was known to be free?
-  const std::uint64_t prior_began = prior.operation != nullptr ? prior.operation->sequence : prior.sequence;
+  const std::uint64_t prior_began =
+      prior.operation != nullptr ? prior.operation->sequence : prior.sequence;
   const bool now_first = now.operation != nullptr && prior_began > now.operation->sequence;
   const bool prior_owns = prior.operation != nullptr && now.kind != AccessKind::read && !now_first;
   const bool reuse = prior_owns || (now_first && prior.kind != AccessKind::read);
@@ -189,8 +191,9 @@ void Races::check_pair(const Actor& actor, const Memory& memory, RecordId prior_
   const unsigned first_lane = now_first ? lane : prior_lane;
   const unsigned second_lane = now_first ? prior_lane : lane;
   sink_.add(reuse ? ReportKind::in_flight_reuse : ReportKind::data_race, now.instruction,
-            describe(now, lane) + " to " + place + " is not ordered with a " + describe(prior, prior_lane) +
-                ": missing " + missing_order(first, first_lane, second, second_lane),
+            describe(now, lane) + " to " + place + " is not ordered with a " +
+                describe(prior, prior_lane) + ": missing " +
+                missing_order(first, first_lane, second, second_lane),
             prior.instruction);
 }
 

@@ -1,4 +1,5 @@
-// What the checkers remember of one access: enough to judge later ones and to describe it in a report.
+// What the checkers remember of one access: enough to judge later ones and to describe it in a
+// report.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace ptxemu::check {
 
-/// An access as one lane (or one asynchronous operation) made it: record index × 32 + lane. 0 = none.
+/// An access as one lane (or one asynchronous operation) made it: record index × 32 + lane. 0 =
+/// none.
 using RecordId = std::uint32_t;
 
 /// An asynchronous operation from issue to the end of the launch.
@@ -20,11 +22,13 @@ struct Operation {
   exec::AsyncIssue issue;
   std::uint64_t sequence = 0;  ///< position of the issue in the cluster's events
   AgentId issuer = 0;
-  /// What the issuing warps (wgmma: four) knew and the operation may rely on. Dropped when it is done.
+  /// What the issuing warps (wgmma: four) knew and the operation may rely on. Dropped when it is
+  /// done.
   std::vector<std::shared_ptr<const Knowledge>> knowledge;
   AgentId read_channel = 0, write_channel = 0;  ///< of its group; unused with mbarrier completion
   Time time = 0;                                ///< in both channels
-  /// mbarrier completions: who has seen `time` of `channel` knows that the part in CTA `cta` is done.
+  /// mbarrier completions: who has seen `time` of `channel` knows that the part in CTA `cta` is
+  /// done.
   struct Completion {
     std::uint8_t cta = 0;
     AgentId channel = 0;
@@ -56,7 +60,8 @@ struct Record {
 /// Records of one memory, kept until the kernel ends.
 class Records {
  public:
-  /// Returns the id of lane 0. A repetition (same instruction, warp, time and kind) reuses its record.
+  /// Returns the id of lane 0. A repetition (same instruction, warp, time and kind) reuses its
+  /// record.
   RecordId add(Record record);
   [[nodiscard]] const Record& operator[](RecordId id) const { return records_[id / 32]; }
   [[nodiscard]] static unsigned lane(RecordId id) { return id % 32; }

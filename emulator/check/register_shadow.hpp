@@ -1,5 +1,5 @@
-// What the checkers know of a warp's registers: which lanes hold undefined values, when a register was
-// last written, and which wgmma owns it. Indexed like the register bank.
+// What the checkers know of a warp's registers: which lanes hold undefined values, when a register
+// was last written, and which wgmma owns it. Indexed like the register bank.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,8 @@ ReaderSet ReaderSets::intern(std::vector<RecordId> readers) {
 
 Shadow::Shadow(std::uint64_t bytes, bool initialised)
     : size_(bytes),
-      initialised_((bytes + kBlock - 1) / kBlock, initialised ? std::uint16_t{0xffff} : std::uint16_t{0}) {}
+      initialised_((bytes + kBlock - 1) / kBlock,
+                   initialised ? std::uint16_t{0xffff} : std::uint16_t{0}) {}
 
 Shadow::Bytes& Shadow::split(Block& block) {
   if (block.bytes == kWhole) {
@@ -51,7 +52,8 @@ void for_each_block(std::uint64_t offset, std::uint64_t bytes, Visit&& visit) {
   while (offset < end) {
     const std::uint64_t start = offset / Shadow::kBlock * Shadow::kBlock;
     const std::uint64_t stop = std::min(end, start + Shadow::kBlock);
-    const auto mask = static_cast<std::uint16_t>(((1u << (stop - offset)) - 1u) << (offset - start));
+    const auto mask =
+        static_cast<std::uint16_t>(((1u << (stop - offset)) - 1u) << (offset - start));
     visit(start / Shadow::kBlock, mask);
     offset = stop;
   }
@@ -62,18 +64,20 @@ void for_each_block(std::uint64_t offset, std::uint64_t bytes, Visit&& visit) {
 bool Shadow::initialised(std::uint64_t offset, std::uint64_t bytes) const {
   if (offset >= size_) return true;
   bool all = true;
-  for_each_block(offset, std::min(bytes, size_ - offset), [&](std::uint64_t block, std::uint16_t mask) {
-    all = all && (initialised_[block] & mask) == mask;
-  });
+  for_each_block(offset, std::min(bytes, size_ - offset),
+                 [&](std::uint64_t block, std::uint16_t mask) {
+                   all = all && (initialised_[block] & mask) == mask;
+                 });
   return all;
 }
 
 void Shadow::set_initialised(std::uint64_t offset, std::uint64_t bytes, bool value) {
   if (offset >= size_) return;
-  for_each_block(offset, std::min(bytes, size_ - offset), [&](std::uint64_t block, std::uint16_t mask) {
-    std::uint16_t& bits = initialised_[block];
-    bits = static_cast<std::uint16_t>(value ? bits | mask : bits & ~mask);
-  });
+  for_each_block(offset, std::min(bytes, size_ - offset),
+                 [&](std::uint64_t block, std::uint16_t mask) {
+                   std::uint16_t& bits = initialised_[block];
+                   bits = static_cast<std::uint16_t>(value ? bits | mask : bits & ~mask);
+                 });
 }
 
 }  // namespace ptxemu::check

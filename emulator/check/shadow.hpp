@@ -1,8 +1,8 @@
 // Shadow of a memory: for every byte the last write, the reads since, and whether it holds data.
 //
-// Memory is kept in 16-byte blocks. A block that is always accessed as a whole has one cell; the first
-// partial access splits it into a cell per byte, a whole write joins it again. Sets of readers are
-// interned, so a cell is two numbers and equal neighbours are judged once.
+// Memory is kept in 16-byte blocks. A block that is always accessed as a whole has one cell; the
+// first partial access splits it into a cell per byte, a whole write joins it again. Sets of
+// readers are interned, so a cell is two numbers and equal neighbours are judged once.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace ptxemu::check {
 
-/// Readers of a cell: 0 = none, one reader = its record id, more = index into a table with the top bit set.
+/// Readers of a cell: 0 = none, one reader = its record id, more = index into a table with the top
+/// bit set.
 using ReaderSet = std::uint32_t;
 
 /// Interned sets of reader records.
@@ -53,8 +54,8 @@ class Shadow {
   Shadow(std::uint64_t bytes, bool initialised);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Calls `visit(Cell&, offset, bytes)` for the cells of [offset, offset + bytes). With `whole`, cells
-  /// that the visit made equal are joined again (writes).
+  /// Calls `visit(Cell&, offset, bytes)` for the cells of [offset, offset + bytes). With `whole`,
+  /// cells that the visit made equal are joined again (writes).
   template <class Visit>
   void visit(std::uint64_t offset, std::uint64_t bytes, bool joins, Visit&& visit);
   /// Forgets accesses, keeps what is initialised.

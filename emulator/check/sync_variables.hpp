@@ -1,4 +1,5 @@
-// Memory locations used for synchronisation (atomics, release/acquire, volatile): what was released there.
+// Memory locations used for synchronisation (atomics, release/acquire, volatile): what was released
+// there.
 #pragma once
 
 #include <cstdint>

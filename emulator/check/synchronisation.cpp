@@ -15,6 +15,7 @@ Synchronisation::Synchronisation(const exec::ClusterView& view, SyncVariables& g
       order_(view.cta_count() * view.warps_per_cta()),
       global_variables_(global_variables),
       cluster_target_(view.cta_count() * view.warps_per_cta(), 0),
+      unawaited_(view.cta_count() * view.warps_per_cta()),
       release_fence_(view.cta_count() * view.warps_per_cta()),
       observed_(view.cta_count() * view.warps_per_cta()) {}
 
@@ -40,9 +41,9 @@ void Synchronisation::arrive(const exec::MbarrierEvent& event, Mbarrier& barrier
     const AgentId warp = warp_id(event.agent.cta, event.agent.index);
     order_.release(warp, event.lanes, barrier.collecting);
   } else if (event.agent.kind == AgentKind::cp_async) {
-    // cp.async.mbarrier.arrive: the copies that the warp has issued are done, nothing else is promised.
-    const GroupChannels& copies =
-        channels(AgentKind::cp_async, event.agent.cta, event.agent.index);
+    // cp.async.mbarrier.arrive: the copies that the warp has issued are done, nothing else is
+    // promised.
+    const GroupChannels& copies = channels(AgentKind::cp_async, event.agent.cta, event.agent.index);
     barrier.collecting.seen.see(copies.reads, copies.issued);
     barrier.collecting.seen.see(copies.writes, copies.issued);
   }
@@ -61,8 +62,8 @@ void Synchronisation::on_mbarrier(const exec::MbarrierEvent& event) {
       arrive(event, barrier);
       break;
     case BarrierEvent::complete_tx:
-      // Only the operation's own accesses become known to those who wait for this phase, not what its
-      // issuer did before.
+      // Only the operation's own accesses become known to those who wait for this phase, not what
+      // its issuer did before.
       if (const auto operation = this->operation(event.operation)) {
         operation->completions.push_back({event.cta, barrier.channel, barrier.phases + 1});
       }
@@ -151,8 +152,8 @@ void Synchronisation::on_fence(const exec::FenceEvent& event) {
     }
     case exec::FenceKind::proxy_async:
       order_.fence_async(warp, event.lanes,
-                         {event.space != ir::Space::global, event.space == ir::Space::global ||
-                                                                event.space == ir::Space::generic});
+                         {event.space != ir::Space::global,
+                          event.space == ir::Space::global || event.space == ir::Space::generic});
       break;
     case exec::FenceKind::proxy_alias:
     case exec::FenceKind::proxy_tensormap_acquire:
@@ -177,11 +178,25 @@ void Synchronisation::on_async_issue(const exec::AsyncIssue& issue) {
   const std::uint32_t first = warpgroup ? issue.warp / 4u * 4u : issue.warp;
   for (std::uint32_t warp = first; warp <= issue.warp; ++warp) {
     const AgentId agent = warp_id(issue.cta, warp);
-    operation->knowledge.push_back(
-        order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
+    operation->knowledge.push_back(order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
     order_.close_interval(agent);
   }
+  if (issue.completion == exec::Completion::bulk_group ||
+      issue.completion == exec::Completion::cp_async_group) {
+    unawaited_[operation->issuer].push_back(operation);
+  }
   operations_[issue.operation] = std::move(operation);
+  if (operations_.size() > operations_to_keep_) forget_finished_operations();
+}
+
+void Synchronisation::forget_finished_operations() {
+  std::erase_if(operations_, [](const auto& entry) {
+    const Operation& operation = *entry.second;
+    if (!operation.writes_done) return false;
+    return operation.issue.completion == exec::Completion::mbarrier ? !operation.completions.empty()
+                                                                    : operation.writes_awaited;
+  });
+  operations_to_keep_ = 2 * operations_.size() + 4096;
 }
 
 void Synchronisation::on_async_stage(std::uint64_t id, exec::AsyncStage stage) {
@@ -206,6 +221,10 @@ void Synchronisation::on_group(const exec::GroupEvent& event) {
     operation->writes_awaited = true;
     order_.see(warp, event.lanes, operation->write_channel, operation->time);
   }
+  std::erase_if(unawaited_[warp], [](const auto& operation) {
+    return operation->issue.completion == exec::Completion::bulk_group ? operation->reads_awaited
+                                                                       : operation->writes_awaited;
+  });
 }
 
 void Synchronisation::on_warp_sync(const exec::WarpSyncEvent& event) {

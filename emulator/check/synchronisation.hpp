@@ -1,6 +1,6 @@
-// Turns the events of one cluster into happens-before: barriers, groups, fences, atomics, asynchronous
-// operations. The rules are those of the PTX memory model, sections "Memory Consistency Model" and
-// "Async proxy"; docs/emulator.md states them in plain words.
+// Turns the events of one cluster into happens-before: barriers, groups, fences, atomics,
+// asynchronous operations. The rules are those of the PTX memory model, sections "Memory
+// Consistency Model" and "Async proxy"; docs/emulator.md states them in plain words.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ class Synchronisation {
 
   /// Null for an operation that was never issued.
   [[nodiscard]] std::shared_ptr<Operation> operation(std::uint64_t id) const;
-  [[nodiscard]] const std::unordered_map<std::uint64_t, std::shared_ptr<Operation>>& operations()
-      const {
-    return operations_;
+  /// Bulk and cp.async operations of a warp that no wait has covered yet.
+  [[nodiscard]] const std::vector<std::shared_ptr<Operation>>& unawaited(AgentId warp) const {
+    return unawaited_[warp];
   }
   /// Whether `knowledge` includes the completion of an operation's reads or writes in CTA `cta`.
   [[nodiscard]] static bool knows_completion(const VectorClock& clock, const Operation& operation,
@@ -53,8 +53,8 @@ class Synchronisation {
 
  private:
   struct Mbarrier {
-    Knowledge collecting;                         // released by the arrivals of the open phase
-    std::shared_ptr<const Knowledge> last;        // … of the last completed phase
+    Knowledge collecting;                   // released by the arrivals of the open phase
+    std::shared_ptr<const Knowledge> last;  // … of the last completed phase
     AgentId channel = 0;
     Time phases = 0;  // completed since the launch began, re-initialisations included
   };
@@ -74,6 +74,7 @@ class Synchronisation {
   Mbarrier& mbarrier(std::uint8_t cta, std::uint32_t offset);
   GroupChannels& channels(exec::AgentKind kind, std::uint32_t cta, std::uint32_t warp);
   void arrive(const exec::MbarrierEvent& event, Mbarrier& barrier);
+  void forget_finished_operations();
 
   std::uint32_t warps_per_cta_;
   std::uint64_t cluster_;
@@ -87,8 +88,11 @@ class Synchronisation {
   std::vector<std::uint32_t> cluster_target_;  // completion that a warp's cluster wait needs
   std::map<std::pair<exec::AgentKind, AgentId>, GroupChannels> channels_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Operation>> operations_;
-  std::vector<std::shared_ptr<const Knowledge>> release_fence_;  // by warp: what its last fence covers
-  std::vector<std::vector<SyncVariables::Released>> observed_;   // by warp: read, but not yet fenced
+  std::size_t operations_to_keep_ = 4096;  // forget finished ones beyond this many
+  std::vector<std::vector<std::shared_ptr<Operation>>> unawaited_;  // by warp
+  std::vector<std::shared_ptr<const Knowledge>>
+      release_fence_;  // by warp: what its last fence covers
+  std::vector<std::vector<SyncVariables::Released>> observed_;  // by warp: read, but not yet fenced
 };
 
 }  // namespace ptxemu::check

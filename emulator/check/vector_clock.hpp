@@ -2,8 +2,8 @@
 //
 // Agents are the warps of a cluster (ids 0 … warps-1) and *channels*: one per mbarrier and one per
 // warp and kind of asynchronous group, whose time is the number of completed phases or operations.
-// The lanes of a warp share an id. A lane that synchronises alone passes on its own actions only, so an
-// entry of a warp says "all lanes up to time t, and these lanes up to a later time".
+// The lanes of a warp share an id. A lane that synchronises alone passes on its own actions only,
+// so an entry of a warp says "all lanes up to time t, and these lanes up to a later time".
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ using Time = std::uint32_t;
 
 class VectorClock {
  public:
-  /// Whether the action of `lane` of warp `agent` at `time` (of a channel: its event `time`) is known.
+  /// Whether the action of `lane` of warp `agent` at `time` (of a channel: its event `time`) is
+  /// known.
   [[nodiscard]] bool covers(AgentId agent, Time time, unsigned lane = 0) const {
     if (agent < all_.size() && time <= all_[agent]) return true;
     if (agent >= some_.size()) return false;
@@ -55,7 +56,8 @@ struct Knowledge {
   /// The part of `seen` whose generic-proxy accesses a `fence.proxy.async` has ordered before later
   /// accesses through the asynchronous proxy.
   std::array<VectorClock, 2> fenced;
-  /// The same about other clusters of the launch, by cluster number. Filled by atomics on global memory.
+  /// The same about other clusters of the launch, by cluster number. Filled by atomics on global
+  /// memory.
   std::map<std::uint64_t, std::shared_ptr<const Knowledge>> foreign;
 
   [[nodiscard]] const VectorClock& fenced_in(FencedSpace space) const {

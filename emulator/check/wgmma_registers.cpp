@@ -7,8 +7,8 @@
 namespace ptxemu::check {
 namespace {
 
-/// Opcode with its shape, e.g. "wgmma.mma_async.sync.aligned.m64n128k16": accumulators may be passed from
-/// one wgmma to the next without a fence while the shape stays the same.
+/// Opcode with its shape, e.g. "wgmma.mma_async.sync.aligned.m64n128k16": accumulators may be
+/// passed from one wgmma to the next without a fence while the shape stays the same.
 std::string_view shape_of(const exec::Instruction& instruction) {
   const std::string_view text = instruction.text;
   const std::size_t shape = text.find(".m64n");
@@ -34,7 +34,8 @@ void WgmmaRegisters::on_instruction(std::uint32_t cta, std::uint32_t warp_index,
     check_wgmma(warp, describe_lanes(view_.cta_id(cta), warp_index, lanes), instruction, registers);
     return;
   }
-  for (const ir::Operand& operand : instruction.writes) registers.set_written(operand, warp.position);
+  for (const ir::Operand& operand : instruction.writes)
+    registers.set_written(operand, warp.position);
   if (!warp.owned.empty() && lanes != 0) {
     check_owned(warp, describe_lanes(view_.cta_id(cta), warp_index, lanes), instruction);
   }
@@ -48,10 +49,11 @@ void WgmmaRegisters::check_owned(Warp& warp, const std::string& who,
     if (owner == warp.owned.end()) return;
     if (owner->second.use == Use::fragment && !writes) return;
     const char* what = owner->second.use == Use::fragment ? "the A fragments" : "the accumulators";
-    sink_.add(ReportKind::in_flight_reuse, &instruction,
-              who + (writes ? " writes" : " reads") + " a register of " + what +
-                  " of a wgmma in flight: missing wgmma.commit_group and wgmma.wait_group before it",
-              owner->second.instruction);
+    sink_.add(
+        ReportKind::in_flight_reuse, &instruction,
+        who + (writes ? " writes" : " reads") + " a register of " + what +
+            " of a wgmma in flight: missing wgmma.commit_group and wgmma.wait_group before it",
+        owner->second.instruction);
   };
   for (const ir::Operand& operand : instruction.reads) check(operand, false);
   for (const ir::Operand& operand : instruction.writes) check(operand, true);
@@ -70,10 +72,12 @@ void WgmmaRegisters::check_wgmma(Warp& warp, const std::string& who,
         (use == Use::fragment || shape_of(*owner->second.instruction) == shape_of(instruction))) {
       return;
     }
-    sink_.add(ReportKind::in_flight_reuse, &instruction,
-              who + " gives a wgmma a register that another wgmma in flight uses differently: missing "
-                    "wgmma.wait_group between them",
-              owner->second.instruction);
+    sink_.add(
+        ReportKind::in_flight_reuse, &instruction,
+        who +
+            " gives a wgmma a register that another wgmma in flight uses differently: missing "
+            "wgmma.wait_group between them",
+        owner->second.instruction);
   };
   for (const ir::Operand& operand : instruction.list) check(operand, Use::accumulator);
   for (const ir::Operand& operand : instruction.list2) check(operand, Use::fragment);

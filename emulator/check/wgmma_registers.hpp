@@ -1,5 +1,5 @@
-// wgmma and its registers: accumulators and A fragments belong to the tensor core from wgmma.mma_async
-// until wgmma.wait_group, and ordinary writes before it need a wgmma.fence.
+// wgmma and its registers: accumulators and A fragments belong to the tensor core from
+// wgmma.mma_async until wgmma.wait_group, and ordinary writes before it need a wgmma.fence.
 #pragma once
 
 #include <cstdint>

@@ -161,6 +161,7 @@ struct WarpSyncEvent {
   std::uint16_t warp = 0;
   LaneMask lanes = 0;
   bool orders_memory = false;  ///< bar.warp.sync only
+  std::span<const std::uint8_t> source_lanes;  ///< shfl: 32 entries, whose value each lane received
   const Instruction* instruction = nullptr;
 };
 
