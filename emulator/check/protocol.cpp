@@ -167,13 +167,10 @@ void Protocol::check_register_budget(std::uint32_t cta) {
 }
 
 void Protocol::on_lanes_exit(std::uint32_t cta, std::uint32_t warp, LaneMask lanes) {
-  for (const auto& [id, operation] : synchronisation_.operations()) {
+  for (const auto& operation : synchronisation_.unawaited(synchronisation_.warp_id(cta, warp))) {
     const exec::AsyncIssue& issue = operation->issue;
-    if (issue.cta != cta || issue.warp != warp || (issue.lanes & lanes) == 0) continue;
+    if ((issue.lanes & lanes) == 0) continue;
     const bool bulk = issue.completion == exec::Completion::bulk_group;
-    const bool copy = issue.completion == exec::Completion::cp_async_group;
-    if ((!bulk || operation->reads_awaited) && (!copy || operation->writes_awaited)) continue;
-    if (copy && !operation->completions.empty()) continue;
     sink_.add(
         ReportKind::left_pending, issue.instruction,
         describe_lanes(view_.cta_id(cta), warp, issue.lanes) + " exits while its " +

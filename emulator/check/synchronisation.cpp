@@ -46,6 +46,9 @@ void Synchronisation::arrive(const exec::MbarrierEvent& event, Mbarrier& barrier
     const GroupChannels& copies = channels(AgentKind::cp_async, event.agent.cta, event.agent.index);
     barrier.collecting.seen.see(copies.reads, copies.issued);
     barrier.collecting.seen.see(copies.writes, copies.issued);
+    std::erase_if(unawaited_[warp_id(event.agent.cta, event.agent.index)], [](const auto& copy) {
+      return copy->issue.completion == exec::Completion::cp_async_group;
+    });
   }
 }
 
