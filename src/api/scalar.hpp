@@ -23,6 +23,24 @@ inline std::int64_t element_offset(const Tensor& tensor, const std::array<std::i
   return offset;
 }
 
+// Calls visit(index) for every element, the last axis fastest. Nothing when one axis is empty.
+template <typename Visit>
+void for_each_index(const Tensor& tensor, Visit visit) {
+  if (tensor.elements() == 0) return;
+  std::array<std::int64_t, 4> extent = {1, 1, 1, 1};
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(tensor.rank); ++axis) {
+    extent[axis] = tensor.shape[axis];
+  }
+  std::array<std::int64_t, 4> index{};
+  for (index[0] = 0; index[0] < extent[0]; ++index[0]) {
+    for (index[1] = 0; index[1] < extent[1]; ++index[1]) {
+      for (index[2] = 0; index[2] < extent[2]; ++index[2]) {
+        for (index[3] = 0; index[3] < extent[3]; ++index[3]) visit(index);
+      }
+    }
+  }
+}
+
 // The element `offset` elements from tensor.data. real_at: any type; integer_at: int32 and int64.
 double real_at(const Tensor& tensor, std::int64_t offset);
 std::int64_t integer_at(const Tensor& tensor, std::int64_t offset);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "api/argument.hpp"
 #include "api/resolve.hpp"
@@ -14,6 +14,9 @@
 
 namespace jfa::detail {
 namespace {
+
+constexpr std::array kFloatTypes = {DType::float32, DType::bfloat16, DType::float16,
+                                    DType::float64};
 
 void check_table_type(Argument argument, Purpose purpose) {
   check_memory(argument);
@@ -28,12 +31,13 @@ void check_dense(const AttentionArgs& args, const Call& call, Purpose purpose) {
   const Argument dense{"bias.dense", args.bias.dense};
   if (!args.bias.dense.present()) return;
   check_memory(dense);
-  std::vector<DType> allowed = {DType::float32};
-  if (args.q.dtype != DType::float32) allowed.push_back(args.q.dtype);
   if (purpose == Purpose::reference) {
-    allowed = {DType::float32, DType::bfloat16, DType::float16, DType::float64};
+    check_type(dense, kFloatTypes, "cast it");
+  } else {
+    const std::array types = {DType::float32, args.q.dtype};
+    const std::size_t count = args.q.dtype == DType::float32 ? 1 : 2;
+    check_type(dense, std::span(types).first(count), "cast it to float32 or the type of q");
   }
-  check_type(dense, allowed, "cast it to float32 or the type of q");
   std::int64_t longest_q = 0;
   std::int64_t longest_k = 0;
   for (const SequenceView& sequence : call.sequences) {

@@ -1,11 +1,14 @@
 // The float64 reference: docs/contract.md as loops over every (row, key) pair.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "api/call.hpp"
+#include "api/scalar.hpp"
 #include "jfa/attention.hpp"
 #include "reference/activation.hpp"
 #include "reference/sequence.hpp"
@@ -26,19 +29,9 @@ double* data_of(const Tensor& tensor) {
 
 // Sets every element, those of slack rows and holes too. Absent tensors have none.
 void fill(const Tensor& tensor, double value) {
-  if (tensor.elements() == 0) return;
-  std::array<std::int64_t, 4> extent = {1, 1, 1, 1};
-  std::copy_n(tensor.shape.begin(), tensor.rank, extent.begin());
-  const auto& stride = tensor.strides;
-  for (std::int64_t a = 0; a < extent[0]; ++a) {
-    for (std::int64_t b = 0; b < extent[1]; ++b) {
-      for (std::int64_t c = 0; c < extent[2]; ++c) {
-        for (std::int64_t d = 0; d < extent[3]; ++d) {
-          data_of(tensor)[a * stride[0] + b * stride[1] + c * stride[2] + d * stride[3]] = value;
-        }
-      }
-    }
-  }
+  detail::for_each_index(tensor, [&](const std::array<std::int64_t, 4>& index) {
+    detail::store_at(tensor, index, value);
+  });
 }
 
 // One row of the attention matrix, at its visible keys only.

@@ -1,0 +1,90 @@
+// The two calls: validate → plan → device → engine.
+#include "jfa/attention.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "api/call.hpp"
+#include "cpu/engine.hpp"
+#include "jfa/error.hpp"
+#include "plan/plan_data.hpp"
+
+namespace jfa {
+namespace {
+
+void require_cpu(const Execution& execution) {
+  if (execution.device.kind != DeviceKind::cpu) {
+    throw Unsupported(
+        fmt::format("device: {} is not available in this build; allowed is cpu; set "
+                    "Execution::device to parse_device(\"cpu\")",
+                    to_string(execution.device)));
+  }
+  if (execution.threads < 0) {
+    throw InvalidArgument(
+        fmt::format("threads: {}; it must be 0 (all cores) or the number of threads to use",
+                    execution.threads));
+  }
+}
+
+void check_workspace(const Execution& execution, std::size_t needed) {
+  if (execution.workspace == nullptr || execution.workspace_bytes >= needed) return;
+  throw InvalidArgument(
+      fmt::format("workspace_bytes: {}; this call needs {}: ask forward_workspace_bytes or "
+                  "backward_workspace_bytes, or pass no workspace",
+                  execution.workspace_bytes, needed));
+}
+
+// Runs `engine(call, plan)` with the caller's plan after checking it, or with one made here.
+template <typename Engine>
+void with_plan(const AttentionArgs& args, detail::Call call, const Plan* plan,
+               const Engine& engine) {
+  if (plan != nullptr && plan->valid()) {
+    detail::check_plan_matches(plan->data(), call);
+    engine(call, plan->data());
+    return;
+  }
+  const detail::PlanData own = detail::plan_call(args, std::move(call), detail::cpu_plan_rules());
+  engine(own.call, own);
+}
+
+}  // namespace
+
+void attention_forward(const ForwardArgs& args, const Execution& execution, const Plan* plan) {
+  require_cpu(execution);
+  with_plan(args, detail::validate_forward(args), plan,
+            [&](const detail::Call& call, const detail::PlanData& data) {
+              check_workspace(execution, execution.workspace == nullptr
+                                             ? 0
+                                             : cpu::forward_scratch_bytes(call, execution));
+              cpu::forward(args, call, data, execution);
+            });
+}
+
+void attention_backward(const BackwardArgs& args, const Execution& execution, const Plan* plan) {
+  require_cpu(execution);
+  with_plan(args, detail::validate_backward(args), plan,
+            [&](const detail::Call& call, const detail::PlanData& data) {
+              check_workspace(execution,
+                              execution.workspace == nullptr
+                                  ? 0
+                                  : cpu::backward_scratch_bytes(args, call, data, execution));
+              cpu::backward(args, call, data, execution);
+            });
+}
+
+std::size_t forward_workspace_bytes(const ForwardArgs& args, const Execution& execution,
+                                    const Plan& plan) {
+  require_cpu(execution);
+  (void)args;
+  return cpu::forward_scratch_bytes(plan.data().call, execution);
+}
+
+std::size_t backward_workspace_bytes(const BackwardArgs& args, const Execution& execution,
+                                     const Plan& plan) {
+  require_cpu(execution);
+  return cpu::backward_scratch_bytes(args, plan.data().call, plan.data(), execution);
+}
+
+}  // namespace jfa
