@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "jfa/device.hpp"
@@ -93,7 +94,7 @@ struct TensorMapShape {
 };
 
 // Passed to a kernel by value, as a __grid_constant__ parameter.
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {
   std::array<std::uint64_t, 16> words{};
 };
 
@@ -154,8 +155,16 @@ class Buffer {
   Buffer(Context& context, std::size_t bytes)
       : context_(&context), data_(context.allocate(bytes)), bytes_(bytes) {}
   ~Buffer() { context_->free(data_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  Buffer(Buffer&& other) noexcept
+      : context_(other.context_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
 
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }

@@ -72,7 +72,7 @@ struct LaunchConfiguration {
   unsigned attribute_count = 0;
 };
 
-struct alignas(64) TensorMapBytes {  // CUtensorMap
+struct alignas(128) TensorMapBytes {  // CUtensorMap
   std::array<std::uint64_t, 16> words{};
 };
 
