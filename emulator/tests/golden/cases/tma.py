@@ -70,7 +70,7 @@ MAP_ADDRESS = "mov.b64 %map, map; cvta.param.u64 %map, %map;"
 
 def load_case(label: str, tensor: TensorMap, kind: str, at: Sequence[int], bytes_: int, form: str = "", offset: int = 0,
               destination: str = "shared::cluster", prefetch: bool = False) -> Case:  # fmt: skip
-    rank = len(tensor.size)
+    rank = len(at)
     parameters, load, coordinates = _coordinates(rank)
     opcode = f"cp.async.bulk.tensor.{rank}d.{destination}.global{form}.mbarrier::complete_tx::bytes"
     kernel = "k_" + identifier(opcode) + ("_prefetch" if prefetch else "")
@@ -130,13 +130,20 @@ def box_bytes(tensor: TensorMap, kind: str) -> int:
 
 SIZES = {1: (1000,), 2: (60, 70), 3: (60, 10, 9), 4: (60, 5, 7, 3), 5: (60, 4, 3, 3, 3)}
 BOXES = {1: (64,), 2: (32, 16), 3: (32, 4, 4), 4: (32, 3, 2, 2), 5: (32, 2, 2, 2, 2)}
+# The hardware faults unless the first coordinate is a multiple of 16 bytes, and on negative coordinates of stores (see FAULTS).
 PLACES = {
-    1: ((0,), (17,), (-5,), (980,), (1000,), (-64,)),
-    2: ((0, 0), (8, 9), (-3, -2), (45, 60), (60, 0), (0, 70), (-40, 5)),
-    3: ((0, 0, 0), (4, 3, 2), (-1, -1, -1), (50, 8, 7), (0, 0, -4)),
-    4: ((0, 0, 0, 0), (4, 1, 2, 0), (-1, -1, -1, -1), (40, 4, 6, 2)),
-    5: ((0, 0, 0, 0, 0), (8, 1, 1, 1, 1), (-1, -1, -1, -1, -1), (40, 3, 2, 2, 2)),
+    1: ((0,), (16,), (-8,), (984,), (1000,), (-64,)),
+    2: ((0, 0), (8, 9), (-8, -2), (48, 60), (56, 0), (64, 0), (0, 70), (-40, 5)),
+    3: ((0, 0, 0), (8, 3, 2), (-8, -1, -1), (48, 8, 7), (0, 0, -4)),
+    4: ((0, 0, 0, 0), (8, 1, 2, 0), (-8, -1, -1, -1), (40, 4, 6, 2)),
+    5: ((0, 0, 0, 0, 0), (8, 1, 1, 1, 1), (-8, -1, -1, -1, -1), (40, 3, 2, 2, 2)),
 }
+
+
+def aligned(x: int, kind: str) -> int:
+    """The nearest coordinate at or below `x` that starts a 16-byte unit."""
+    width = element_bytes(kind)
+    return x * width // 16 * 16 // width
 
 
 def load_cases() -> Iterator[Case]:
@@ -151,25 +158,26 @@ def load_cases() -> Iterator[Case]:
     for kind in TYPES:
         width = element_bytes(kind)
         tensor = dense_map(kind, (50, 20), (32 // width * 2 if width > 1 else 48, 8))
-        yield load_case(f"type {kind}", tensor, kind, (3, 4), box_bytes(tensor, kind))
+        yield load_case(f"type {kind}", tensor, kind, (aligned(19, kind), 4), box_bytes(tensor, kind))
+        yield load_case(f"type {kind} at the edge", tensor, kind, (aligned(45, kind), 14), box_bytes(tensor, kind))
         for swizzle in (1, 3):
             swizzled = dense_map(kind, (50, 20), (32 // width, 8), swizzle=swizzle)
-            yield load_case(f"type {kind} swizzle {swizzle}", swizzled, kind, (-2, 15), box_bytes(swizzled, kind))
+            yield load_case(f"type {kind} swizzle {swizzle}", swizzled, kind, (aligned(-2, kind), 15), box_bytes(swizzled, kind))
         if kind[0] in "fbt":
             filled = dense_map(kind, (50, 20), (32 // width, 8), fill=1)
-            yield load_case(f"type {kind} NaN fill", filled, kind, (-2, 15), box_bytes(filled, kind))
+            yield load_case(f"type {kind} NaN fill", filled, kind, (aligned(-2, kind), 15), box_bytes(filled, kind))
     yield from _special_loads()
 
 
 def _special_loads() -> Iterator[Case]:
     for strides in ((1, 2), (1, 3), (1, 8)):
         tensor = dense_map("f16", (60, 70), (16, 16), element_stride=strides)
-        for place in ((0, 0), (8, 5), (-1, -3), (50, 63)):
+        for place in ((0, 0), (8, 5), (-8, -3), (48, 63)):
             yield load_case(f"element strides {strides} at {place}", tensor, "f16", place, box_bytes(tensor, "f16"))
     tensor = dense_map("f16", (60, 10, 9), (16, 5, 3), element_stride=(1, 2, 2), swizzle=1)
-    yield load_case("element strides 3d", tensor, "f16", (2, 1, 1), box_bytes(tensor, "f16"))
+    yield load_case("element strides 3d", tensor, "f16", (8, 1, 1), box_bytes(tensor, "f16"))
     inner = dense_map("f16", (60, 70), (32, 4), element_stride=(2, 1))
-    yield load_case("element stride of dimension 0", inner, "f16", (4, 5), box_bytes(inner, "f16"))
+    yield load_case("element stride of dimension 0", inner, "f16", (8, 5), box_bytes(inner, "f16"))
     # Swizzled boxes whose rows are narrower than the swizzle width, and destinations off the pattern's start.
     for swizzle in (1, 2, 3):
         for width in (8, 16, 32, 64):
@@ -204,17 +212,17 @@ def store_cases() -> Iterator[Case]:
         for swizzle in range(4):
             box = ({0: 32, 1: 16, 2: 32, 3: 64}[swizzle], *BOXES[rank][1:])
             tensor = dense_map("bf16", SIZES[rank], box, swizzle=swizzle, buffer=1)
-            for place in places[1:5]:
+            for place in (place for place in places[1:] if min(place) >= 0):
                 yield store_case(f"swizzle {swizzle} at {place}", tensor, "bf16", place)
     strided = dense_map("f16", (60, 70), (16, 16), element_stride=(1, 3), buffer=1)
-    yield store_case("element strides", strided, "f16", (50, 63))
+    yield store_case("element strides", strided, "f16", (48, 63))
     for op, kind in REDUCTIONS:
         tensor = dense_map(kind, (50, 20), (64 // element_bytes(kind), 8), buffer=1)
-        yield store_case(kind, tensor, kind, (40, -1), f".{op}")
+        yield store_case(kind, tensor, kind, (40, 15), f".{op}")
     for kind in ("f32_ftz", "tf32"):
         tensor = dense_map(kind, (50, 20), (16, 8), buffer=1)
-        yield store_case(kind, tensor, kind, (40, -1))
-        yield store_case(kind, tensor, kind, (40, -1), ".add")
+        yield store_case(kind, tensor, kind, (40, 15))
+        yield store_case(kind, tensor, kind, (40, 15), ".add")
 
 
 def bulk_cases() -> Iterator[Case]:
@@ -253,4 +261,25 @@ def _bulk(name: str, body: str, result: int, kind: str = "u32") -> Case:
     return Case(name, kernel, entry(kernel, [".u64 in", ".u64 out"], PROLOGUE + body), list(arguments), compare=compare)
 
 
-GROUPS = {"tensor_load": load_cases, "tensor_store": store_cases, "bulk": bulk_cases}
+def fault_cases() -> Iterator[Case]:
+    """What the hardware refuses with a fault (the recording says which); an emulator must refuse it too."""
+    tensor = dense_map("bf16", (60, 70), (32, 16))
+    for x in (1, 4, -4, 7, 60):
+        yield load_case(f"first coordinate {x} misaligned", tensor, "bf16", (x, 0), 1024)
+    for offset in (16, 64):
+        yield load_case(f"destination +{offset} misaligned", tensor, "bf16", (0, 0), 1024, offset=offset)
+    stored = dense_map("bf16", (60, 70), (32, 16), buffer=1)
+    for at in ((4, 0), (-8, 0), (0, -1)):
+        yield store_case(f"at {at} refused", stored, "bf16", at)
+    words = dense_map("u32", (50, 20), (16, 8), buffer=1)
+    yield store_case("at (0, -1) refused", words, "u32", (0, -1), ".add")
+    yield load_case("rank of the map is 2, of the instruction 3", tensor, "bf16", (0, 0, 0), 1024)
+    for label, address, bytes_ in (("source", "%g+8", 64), ("destination", "%g", 64), ("size", "%g", 24)):
+        target = "%s+8" if label == "destination" else "%s"
+        yield _bulk(f"cp.async.bulk misaligned {label}", fill_shared("poison") + f"""mov.u32 %bytes, {bytes_}; mov.u64 %g, %in;
+@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
+@%q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{target}], [{address}], %bytes, [%bar];
+{WAIT} {DUMP}""", SHARED_BYTES + 4)  # fmt: skip
+
+
+GROUPS = {"tensor_fault": fault_cases, "tensor_load": load_cases, "tensor_store": store_cases, "bulk": bulk_cases}
