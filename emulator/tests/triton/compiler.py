@@ -56,7 +56,9 @@ def compile_kernel(
     compiled = triton.compile(source, target=HOPPER, options=options)
     metadata = compiled.metadata
     if metadata.global_scratch_size or metadata.profile_scratch_size:
-        raise ValueError(f"{kernel.__name__} wants a scratch buffer, which the tests do not provide")
+        raise ValueError(
+            f"{kernel.__name__} wants a scratch buffer, which the tests do not provide"
+        )
     return CompiledKernel(
         name=metadata.name,
         ptx=compiled.asm["ptx"],

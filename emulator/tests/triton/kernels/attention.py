@@ -8,8 +8,20 @@ import triton.language as tl
 
 
 @triton.jit
-def attention_forward(q, k, v, out, lse, length, scale_log2, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                      CAUSAL: tl.constexpr, WARP_SPECIALIZE: tl.constexpr):
+def attention_forward(
+    q,
+    k,
+    v,
+    out,
+    lse,
+    length,
+    scale_log2,
+    D: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WARP_SPECIALIZE: tl.constexpr,
+):
     """q, k, v, out [heads * length, D] by TMA; lse [heads, length] in base 2."""
     start = tl.program_id(0) * BM
     head = tl.program_id(1)
@@ -37,8 +49,23 @@ def attention_forward(q, k, v, out, lse, length, scale_log2, D: tl.constexpr, BM
 
 
 @triton.jit
-def attention_backward_keys(q, k, v, dout, lse, delta, dk, dv, length, scale, scale_log2, D: tl.constexpr,
-                            BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def attention_backward_keys(
+    q,
+    k,
+    v,
+    dout,
+    lse,
+    delta,
+    dk,
+    dv,
+    length,
+    scale,
+    scale_log2,
+    D: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):
     """One program per block of keys: dk and dv."""
     base = tl.program_id(1) * length
     start = tl.program_id(0) * BN
@@ -66,8 +93,22 @@ def attention_backward_keys(q, k, v, dout, lse, delta, dk, dv, length, scale, sc
 
 
 @triton.jit
-def attention_backward_queries(q, k, v, dout, lse, delta, dq, length, scale, scale_log2, D: tl.constexpr,
-                               BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
+def attention_backward_queries(
+    q,
+    k,
+    v,
+    dout,
+    lse,
+    delta,
+    dq,
+    length,
+    scale,
+    scale_log2,
+    D: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):
     """One program per block of queries: dq."""
     base = tl.program_id(1) * length
     start = tl.program_id(0) * BM
@@ -93,8 +134,9 @@ def attention_backward_queries(q, k, v, dout, lse, delta, dq, length, scale, sca
 
 
 @triton.jit
-def jagged_attention_forward(q, k, v, offsets, out, heads, scale_log2, D: tl.constexpr, BM: tl.constexpr,
-                             BN: tl.constexpr):
+def jagged_attention_forward(
+    q, k, v, offsets, out, heads, scale_log2, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
+):
     """Causal attention over packed sequences; q, k, v, out [total, heads, D]; empty sequences are allowed."""
     first = tl.load(offsets + tl.program_id(1))
     length = tl.load(offsets + tl.program_id(1) + 1) - first

@@ -8,8 +8,19 @@ import triton.language as tl
 
 
 @triton.jit
-def gemm_tma(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACC: tl.constexpr,
-             OUT: tl.constexpr, WARP_SPECIALIZE: tl.constexpr):
+def gemm_tma(
+    a,
+    b,
+    c,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    ACC: tl.constexpr,
+    OUT: tl.constexpr,
+    WARP_SPECIALIZE: tl.constexpr,
+):
     """c[M, N] = a[M, K] b[N, K]^T, one tile per program."""
     tiles_n = tl.cdiv(N, BN)
     row = tl.program_id(0) // tiles_n * BM
@@ -47,7 +58,9 @@ def gemm_persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl
 
 
 @triton.jit
-def gemm_split_k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr):
+def gemm_split_k(
+    a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr
+):
     """Plain pointers (cp.async pipeline); each program adds its slice of K to c with atomics."""
     tiles_n = tl.cdiv(N, BN)
     rows = tl.program_id(0) // tiles_n * BM + tl.arange(0, BM)

@@ -11,7 +11,9 @@ import triton.language as tl
 def vector_add(x, y, out, n, BLOCK: tl.constexpr):
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = index < n
-    tl.store(out + index, tl.load(x + index, mask=valid) + tl.load(y + index, mask=valid), mask=valid)
+    tl.store(
+        out + index, tl.load(x + index, mask=valid) + tl.load(y + index, mask=valid), mask=valid
+    )
 
 
 @triton.jit
@@ -50,7 +52,9 @@ def layer_norm(x, weight, bias, out, mean_out, rstd_out, columns, eps, BLOCK: tl
 
 
 @triton.jit
-def layer_norm_weight_gradient(x, dy, mean, rstd, lock, dw, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+def layer_norm_weight_gradient(
+    x, dy, mean, rstd, lock, dw, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
     """Each program sums ROWS rows, then adds its part to dw under a spin lock (compare-and-swap, exchange)."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)

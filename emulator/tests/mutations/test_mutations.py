@@ -1,0 +1,81 @@
+"""Good kernels stay clean under every schedule; every seeded bug is reported with the right kind."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import nvrtc
+import pytest
+from cases import CASES, Case
+from emulated import SCHEDULES, Run, run_kernel, settings_for
+from mutations import MUTATIONS, Mutation
+
+pytestmark = pytest.mark.skipif(nvrtc.library() is None, reason="NVRTC is not installed")
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+@cache
+def _text(kernel: str) -> str:
+    return (KERNELS / f"{kernel}.cu").read_text()
+
+
+@cache
+def _case(kernel: str) -> Case:
+    return CASES[kernel]()
+
+
+@cache
+def _compile(kernel: str, old: str, new: str) -> str:
+    source = _text(kernel)
+    if old:
+        assert source.count(old) == 1, f"{kernel}: the text to change occurs {source.count(old)} times"
+        source = source.replace(old, new)
+    return nvrtc.compile_ptx(
+        source, f"{kernel}.cu", {"sm90.cuh": (KERNELS / "sm90.cuh").read_text()}
+    )
+
+
+def _run(kernel: str, ptx: str, schedule: tuple[str, int]) -> Run:
+    case = _case(kernel)
+    return run_kernel(
+        ptx,
+        kernel,
+        case.arguments,
+        grid=case.grid,
+        block=case.block,
+        cluster=case.cluster,
+        shared_bytes=case.shared_bytes,
+        parameters=case.parameters,
+        settings=settings_for(schedule),
+        name=f"{kernel}.ptx",
+    )
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s[0]}{s[1]}")
+@pytest.mark.parametrize("kernel", CASES)
+def test_good_kernel_is_clean(kernel: str, schedule: tuple[str, int]) -> None:
+    run = _run(kernel, _compile(kernel, "", ""), schedule)
+    assert run.result.clean, run.reports()
+    for name, expected in _case(kernel).expected.items():
+        np.testing.assert_allclose(run.arrays[name], expected, rtol=0, atol=_case(kernel).tolerance)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name.replace(" ", "_"))
+def test_mutation_is_found(mutation: Mutation) -> None:
+    ptx = _compile(mutation.kernel, mutation.old, mutation.new)
+    for schedule in SCHEDULES:
+        run = _run(mutation.kernel, ptx, schedule)
+        found = sorted({report.kind for report in run.result.reports})
+        line = f"{mutation.name:50} {'/'.join(mutation.kinds):40} {schedule[0]}{schedule[1]}: {found}"
+        print(line)
+        assert found, f"not reported: {line}"
+        assert set(found) <= set(mutation.kinds), f"wrong kind: {line}\n{run.reports()}"
+
+
+def test_there_are_enough_mutations() -> None:
+    assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) >= 30
+    for mutation in MUTATIONS:
+        assert _text(mutation.kernel).count(mutation.old) == 1, mutation.name

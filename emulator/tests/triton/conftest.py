@@ -1,0 +1,15 @@
+"""Runs every test of this folder under all schedules."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("triton")
+
+from emulated import SCHEDULES, settings_for  # noqa: E402
+from ptxemu import Settings  # noqa: E402
+
+
+@pytest.fixture(params=SCHEDULES, ids=lambda schedule: f"{schedule[0]}{schedule[1]}")
+def settings(request: pytest.FixtureRequest) -> Settings:
+    return settings_for(request.param)
