@@ -16,7 +16,8 @@ struct alignas(16) TileWork {
   int q_offset;   // row within its sequence of the first query row
   int q_length;   // of the first sequence
   int k_length;   // of the first sequence
-  int padding[2];
+  int full_begin;  // keys [full_begin, full_end), counted from k_first, are seen by every row: whole blocks of them need no mask
+  int full_end;
 };
 static_assert(sizeof(TileWork) == 48);
 

@@ -38,22 +38,25 @@ TLX_DEVICE void pack_operand(OperandA<kColumns>& operand, const Accumulator<kCol
   }
 }
 
-// acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with the columns contracted.
-template <typename Element, typename LayoutA, typename LayoutB, u32 kColumns>
-TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b, u32 contracted) {
+// acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with `kContracted` columns contracted.
+// Tile addresses must be warp-uniform (as channels give them): descriptors then live in uniform registers, and products issue back to back.
+template <typename Element, typename LayoutA, typename LayoutB, u32 kContracted, u32 kColumns>
+TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b) {
+  const u64 a = LayoutA::k_major(tile_a, first_row), b = LayoutB::k_major(tile_b, 0);
 #pragma unroll
-  for (u32 step = 0; step < contracted / 16; ++step) {
-    ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(acc.d, LayoutA::k_major(tile_a, first_row, step),
-                                                                  LayoutB::k_major(tile_b, 0, step), step > 0);
+  for (u32 step = 0; step < kContracted / 16; ++step) {
+    ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(acc.d, a + LayoutA::k_major_step(step),
+                                                                  b + LayoutB::k_major_step(step), step > 0);
   }
 }
 
 // acc[64, N] (+)= A[64, K] · B[K, N], A in registers, B a row-major tile in shared memory with the rows contracted.
 template <typename Element, typename LayoutB, u32 kColumns, u32 kContracted>
 TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b, bool accumulate) {
+  const u64 b = LayoutB::mn_major(tile_b);
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {
-    ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(acc.d, a.a[step], LayoutB::mn_major(tile_b, step, 0),
+    ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(acc.d, a.a[step], b + LayoutB::mn_major_step(step),
                                                           step > 0 || accumulate);
   }
 }

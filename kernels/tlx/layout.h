@@ -57,20 +57,25 @@ struct TileLayout {
     return panel * kPanelBytes + swizzled(kSwizzle, row * kSpanBytes + (column % kPanelColumns) * kElementBytes);
   }
 
-  // Descriptor of the operand [rows first_row …, 16-element step k] with the columns contracted (K-major).
-  // `address` is the tile's start. Stride: 8 rows; the leading offset is ignored in swizzled modes.
-  static TLX_HOST_DEVICE u64 k_major(u32 address, u32 first_row, u32 step) {
-    constexpr u32 kSteps = kPanelColumns * kElementBytes / 32;  // 32 bytes of K per instruction
-    const u32 start = address + (step / kSteps) * kPanelBytes + (step % kSteps) * 32 + first_row * kSpanBytes;
-    return matrix_descriptor(start, 16, 8 * kSpanBytes, kSwizzle);
+  // Operands are named by the descriptor of their first instruction plus a constant: the start address sits in the descriptor's
+  // lowest bits in units of 16 bytes, so that stepping is one addition on the uniform datapath.
+
+  // Operand with the columns contracted (K-major), from row `first_row` on. Stride: 8 rows; swizzled modes ignore the leading offset.
+  static TLX_HOST_DEVICE u64 k_major(u32 address, u32 first_row) {
+    return matrix_descriptor(address + first_row * kSpanBytes, 16, 8 * kSpanBytes, kSwizzle);
+  }
+  // … to its k-step: 32 bytes of K an instruction, then the next panel.
+  static TLX_HOST_DEVICE u64 k_major_step(u32 step) {
+    constexpr u32 kSteps = kSpanBytes / 32;
+    return ((step / kSteps) * kPanelBytes + (step % kSteps) * 32) / 16;
   }
 
-  // Descriptor of the operand [16-row step k, columns first_column …] with the rows contracted (MN-major, "transposed").
-  // Leading: next panel of columns; stride: next 8 rows.
-  static TLX_HOST_DEVICE u64 mn_major(u32 address, u32 step, u32 first_column) {
-    const u32 start = address + (first_column / kPanelColumns) * kPanelBytes + step * 16 * kSpanBytes;
-    return matrix_descriptor(start, kPanelBytes, 8 * kSpanBytes, kSwizzle);
+  // Operand with the rows contracted (MN-major, "transposed"). Leading: next panel of columns; stride: next 8 rows.
+  static TLX_HOST_DEVICE u64 mn_major(u32 address) {
+    return matrix_descriptor(address, kPanelBytes, 8 * kSpanBytes, kSwizzle);
   }
+  // … to its k-step: 16 rows an instruction.
+  static TLX_HOST_DEVICE u64 mn_major_step(u32 step) { return step * 16 * kSpanBytes / 16; }
 };
 
 }  // namespace jfa::tlx

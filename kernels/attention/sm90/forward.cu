@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(Config::Budget::kThreads, 1)
             const __grid_constant__ TensorMap out_map) {
   extern __shared__ __align__(1024) char shared[];
   const Channels<Config> channels(shared);
-  const u32 warp = threadIdx.x / 32;
+  const u32 warp = ptx::uniform(threadIdx.x / 32);
   if (threadIdx.x == 0) channels.initialise();
   __syncthreads();
 

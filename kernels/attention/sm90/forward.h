@@ -58,6 +58,7 @@ struct ForwardParameters {
   const int* tile_count;
   unsigned* next_work;  // 0 at launch; work items beyond the first wave are taken from here
   int heads;
+  int heads_per_section;  // divides `heads`: all tiles of these heads come before the next heads, so that their keys stay in L2
   int heads_per_kv_head;
   const void* q_offsets;   // packed tiles look their rows' sequences up here; int32
   const void* kv_offsets;

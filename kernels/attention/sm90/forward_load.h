@@ -23,6 +23,7 @@ TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& ch
   typename Config::Keys::Producer keys{channels.keys};
   typename Config::Values::Producer values{channels.values};
 
+  const u32 section_items = static_cast<u32>(*p.tile_count) * p.heads_per_section;
   const u32 items = static_cast<u32>(*p.tile_count) * p.heads;
 
   // The value block of the previous step is loaded after the key block of this one: the order in which they are used.
@@ -36,8 +37,9 @@ TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& ch
   for (u32 item = blockIdx.x; item < items;) {
     const u32 next = atomicAdd(p.next_work, 1U) + gridDim.x;  // in flight while this item is loaded
     Work work;
-    work.tile = p.tiles[item / p.heads];
-    work.head = item % p.heads;
+    const u32 section = item / section_items, in_section = item % section_items;
+    work.tile = p.tiles[in_section / p.heads_per_section];
+    work.head = section * p.heads_per_section + in_section % p.heads_per_section;
     work_out.send(work);
 
     const TileWork& tile = work.tile;

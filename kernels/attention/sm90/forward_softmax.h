@@ -78,30 +78,34 @@ TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& k
 template <u32 kKeys>
 TLX_DEVICE void online_softmax(Accumulator<kKeys>& scores, RowState& state, float (&shrink)[2], float scale) {
   constexpr float kLazyLimit = 8;  // log2
-  float block_max[2] = {scores.d[0], scores.d[2]};
+  // Two chains a row for maximum and sum: with two warps a scheduler, one chain of dependent additions would set the pace.
+  float chain_max[2][2] = {{scores.d[0], scores.d[4]}, {scores.d[2], scores.d[6]}};
 #pragma unroll
   for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-    const u32 half = Accumulator<kKeys>::half(i);
-    block_max[half] = ptx::max(block_max[half], scores.d[i]);
+    float& chain = chain_max[Accumulator<kKeys>::half(i)][i / 4 % 2];
+    chain = ptx::max(chain, scores.d[i]);
   }
   float offset[2];
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
-    block_max[half] = ptx::max(block_max[half], ptx::shuffle_xor(block_max[half], 1));
-    block_max[half] = ptx::max(block_max[half], ptx::shuffle_xor(block_max[half], 2));
+    float block_max = ptx::max(chain_max[half][0], chain_max[half][1]);
+    block_max = ptx::max(block_max, ptx::shuffle_xor(block_max, 1));
+    block_max = ptx::max(block_max, ptx::shuffle_xor(block_max, 2));
     const float old_max = state.max[half];
-    const bool raise = (block_max[half] - old_max) * scale > kLazyLimit || old_max == kNegativeInfinity;
-    state.max[half] = raise ? ptx::max(block_max[half], old_max) : old_max;
+    const bool raise = (block_max - old_max) * scale > kLazyLimit || old_max == kNegativeInfinity;
+    state.max[half] = raise ? ptx::max(block_max, old_max) : old_max;
     offset[half] = state.max[half] == kNegativeInfinity ? 0 : state.max[half] * scale;
     shrink[half] = raise ? ptx::exp2_approx(old_max * scale - offset[half]) : 1;
-    state.sum[half] *= shrink[half];
   }
+  float chain_sum[2][2] = {{state.sum[0] * shrink[0], 0}, {state.sum[1] * shrink[1], 0}};
 #pragma unroll
   for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
     const u32 half = Accumulator<kKeys>::half(i);
     scores.d[i] = ptx::exp2_approx(scores.d[i] * scale - offset[half]);
-    state.sum[half] += scores.d[i];
+    chain_sum[half][i / 4 % 2] += scores.d[i];
   }
+#pragma unroll
+  for (u32 half = 0; half < 2; ++half) state.sum[half] = chain_sum[half][0] + chain_sum[half][1];
 }
 
 // Where a tile's output goes.
@@ -151,10 +155,12 @@ TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& 
 }
 
 // One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at each boundary between two steps the
-// scores of the next step and the values of the current one are multiplied at the same time.
+// scores of the next step and the values of the current one are multiplied at the same time. Boundaries inside a tile are the hot
+// loop (steady); those between tiles handle every other case.
 template <typename Config>
 struct SoftmaxRole {
   static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
+  static constexpr i32 kKeys = Config::kKeys;
   using Element = typename Config::Element;
 
   const ForwardParameters& p;
@@ -172,20 +178,23 @@ struct SoftmaxRole {
   Accumulator<Config::kKeys> scores;
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
-  RowState state{}, finished{};
+  RowState state{};
   RowKeys row_keys{};
+  u32 query_tile = 0, key_tile = 0, value_tile = 0;
 
   // The next step: its tile, and its block among the tile's blocks.
   TileWork tile{};
   i32 head = 0, block = 0, blocks = 0;
-  u32 query_tile = 0;
   bool next_active = false;  // this group's half of the tile has rows
   // The current step.
   Output output{};
-  bool has_current = false, current_active = false, current_first = false, current_last = false;
+  bool has_current = false, current_active = false, current_first = false;
 
   TLX_DEVICE bool has_next() const { return tile.rows != 0; }
+  TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
+  TLX_DEVICE void pass_turn() const { ptx::bar_arrive(kTurnBarrier + (group ^ 1), kTurnThreads); }
 
+  // Takes the next tile that has keys; tiles without any are answered at once, with zeros.
   TLX_DEVICE void receive() {
     while (true) {
       const Work work = work_in.receive(one_lane);
@@ -195,7 +204,7 @@ struct SoftmaxRole {
       blocks = key_blocks<Config>(tile);
       next_active = tile.rows > static_cast<i32>(group * 64);
       if (tile.rows == 0 || blocks != 0) return;
-      if (next_active) {  // no visible key in the whole tile: zeros
+      if (next_active) {
         const Accumulator<Config::kValueDim> zeros{};
         finish_tile<Config>(p, channels, staged, zeros, {{kNegativeInfinity, kNegativeInfinity}, {0, 0}},
                             {tile.q_first, tile.rows, head}, group, thread);
@@ -203,107 +212,161 @@ struct SoftmaxRole {
     }
   }
 
-  TLX_DEVICE void softmax_step(float (&shrink)[2]) {
-    if (block == 0) {
-      finished = state;
-      state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
-      row_keys = keys_of_rows<Config>(p, tile, group * 64, thread);
-    }
-    const i32 first_key = tile.k_begin + block * static_cast<i32>(Config::kKeys);
-    const bool full = first_key >= row_keys.warp_low && first_key + static_cast<i32>(Config::kKeys) <= row_keys.warp_high;
-    if constexpr (Config::kSoftmax) {
-      if (!full) mask_scores<Config>(scores, row_keys, first_key, thread);
-      online_softmax(scores, state, shrink, p.scale);
-    } else {
+  TLX_DEVICE void issue_scores() {
+    ptx::pin_registers(scores.d);
+    ptx::wgmma_fence();
+    async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(scores, query_tile, group * 64,
+                                                                                              key_tile);
+    ptx::wgmma_commit_group();
+  }
+
+  TLX_DEVICE void issue_values(bool accumulate) {
+    ptx::pin_registers(out.d);
+    ptx::wgmma_fence();
+    async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile, accumulate);
+    ptx::wgmma_commit_group();
+  }
+
+  // Scores of this step become probabilities in place.
+  TLX_DEVICE void weigh(bool masked, float (&shrink)[2]) {
+    if constexpr (!Config::kSoftmax) {
 #pragma unroll
       for (float& score : scores.d) score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
-      if (!full) mask_scores<Config>(scores, row_keys, first_key, thread);
+    }
+    if (masked) mask_scores<Config>(scores, row_keys, tile.k_begin + block * kKeys, thread);
+    if constexpr (Config::kSoftmax) {
+      online_softmax(scores, state, shrink, p.scale);
+      ptx::complete_before_next(state.sum[0] + state.sum[1]);
     }
   }
 
-  // One boundary. kScores: this group multiplies the next step's scores; kValues: the current step's values. A group whose half
-  // of a tile is empty still takes its turn and gives the tiles back.
-  template <bool kScores, bool kValues>
-  TLX_DEVICE void boundary() {
-    u32 key_tile = 0, value_tile = 0;
-    if (has_next()) {
-      if (block == 0) query_tile = queries.wait();
-      key_tile = keys.wait();
+  TLX_DEVICE void rescale(const float (&shrink)[2]) {
+    if (!ptx::any(shrink[0] != 1 || shrink[1] != 1)) return;
+#pragma unroll
+    for (u32 i = 0; i < Accumulator<Config::kValueDim>::kRegisters; ++i) {
+      out.d[i] *= shrink[Accumulator<Config::kValueDim>::half(i)];
     }
-    ptx::bar_sync(kTurnBarrier + group, kTurnThreads);
-    if constexpr (kScores) {
-      ptx::pin_registers(scores.d);
-      ptx::wgmma_fence();
-      async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile>(scores, query_tile, group * 64, key_tile,
-                                                                                  Config::kDim);
-      ptx::wgmma_commit_group();
-    }
-    if (has_current) value_tile = values.wait();
-    if constexpr (kValues) {
-      ptx::pin_registers(out.d);
-      ptx::wgmma_fence();
-      async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile, !current_first);
-      ptx::wgmma_commit_group();
-    }
-    ptx::bar_arrive(kTurnBarrier + (group ^ 1), kTurnThreads);
+  }
 
-    float shrink[2] = {1, 1};
+  // A boundary inside a tile of an active group: block - 1 is the current step, `block` the next.
+  template <bool kMasked>
+  TLX_DEVICE void steady() {
+    keys.wait();
+    take_turn();
+    issue_scores();
+    values.wait();
+    issue_values(!current_first);
+    pass_turn();
+    current_first = false;
+    ptx::wgmma_wait_group<1>();
+    ptx::pin_registers(scores.d);
+    keys.release(one_lane);
+    key_tile = keys.upcoming();
+    float shrink[2];
+    weigh(kMasked, shrink);
+    ptx::wgmma_wait_group<0>();
+    ptx::pin_registers(out.d);
+    values.release(one_lane);
+    value_tile = values.upcoming();
+    if constexpr (Config::kSoftmax) rescale(shrink);
+    pack_operand<Element>(probabilities, scores);
+    ++block;
+  }
+
+  // A boundary between tiles. kScores: this group multiplies the first scores of the next tile; kValues: the last values of the
+  // current one. A group whose half of a tile is empty still takes its turns and gives the tiles back.
+  template <bool kScores, bool kValues>
+  TLX_DEVICE void change_tile() {
+    if (has_next()) {
+      query_tile = queries.upcoming();
+      queries.wait();
+      keys.wait();
+    }
+    take_turn();
+    if constexpr (kScores) issue_scores();
+    if (has_current) values.wait();
+    if constexpr (kValues) issue_values(!current_first);
+    pass_turn();
+
+    float shrink[2];
+    const RowState finished = state;
     if constexpr (kScores) {
+      row_keys = keys_of_rows<Config>(p, tile, group * 64, thread);
+      state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       ptx::pin_registers(scores.d);
     }
     if (has_next()) {
       keys.release(one_lane);
-      if (block + 1 == blocks) queries.release(one_lane);
+      if (blocks == 1) queries.release(one_lane);
+      key_tile = keys.upcoming();
     }
-    if constexpr (kScores) {
-      softmax_step(shrink);
-    } else if (current_last) {
-      finished = state;
-    }
+    if constexpr (kScores) weigh(tile.full_begin > tile.k_begin || tile.k_begin + kKeys > tile.full_end, shrink);
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
       ptx::pin_registers(out.d);
     }
-    if (has_current) values.release(one_lane);
-    if constexpr (kValues) {
-      if (current_last) {
-        finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
-      } else if (Config::kSoftmax && ptx::any(shrink[0] != 1 || shrink[1] != 1)) {
-#pragma unroll
-        for (u32 i = 0; i < Accumulator<Config::kValueDim>::kRegisters; ++i) {
-          out.d[i] *= shrink[Accumulator<Config::kValueDim>::half(i)];
-        }
-      }
+    if (has_current) {
+      values.release(one_lane);
+      value_tile = values.upcoming();
     }
+    if constexpr (kValues) finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
-    advance();
-  }
-
-  TLX_DEVICE void advance() {
+    block = 1;
     has_current = has_next();
     current_active = next_active;
-    current_first = block == 0;
-    current_last = block + 1 == blocks;
+    current_first = true;
     output = {tile.q_first, tile.rows, head};
-    if (has_current && ++block == blocks) receive();
+  }
+
+  // The remaining blocks of an active group's tile.
+  TLX_DEVICE void finish_blocks() {
+    const i32 first_full = tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kKeys);
+    const i32 end_full = tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kKeys;
+    while (block < blocks && block < first_full) steady<true>();
+    while (block < blocks && block < end_full) steady<false>();
+    while (block < blocks) steady<true>();
+  }
+
+  // The same for a group whose half of the tile is empty.
+  TLX_DEVICE void skip_blocks() {
+    for (; block < blocks; ++block) {
+      keys.wait();
+      take_turn();
+      values.wait();
+      pass_turn();
+      keys.release(one_lane);
+      values.release(one_lane);
+    }
+    key_tile = keys.upcoming();
+    value_tile = values.upcoming();
   }
 
   TLX_DEVICE void run() {
+    key_tile = keys.upcoming();
+    value_tile = values.upcoming();
     receive();
     if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
     while (has_next() || has_current) {
       if (next_active && current_active) {
-        boundary<true, true>();
+        change_tile<true, true>();
       } else if (next_active) {
-        boundary<true, false>();
+        change_tile<true, false>();
       } else if (current_active) {
-        boundary<false, true>();
+        change_tile<false, true>();
       } else {
-        boundary<false, false>();
+        change_tile<false, false>();
       }
+      if (!has_current) break;
+      if (current_active) {
+        finish_blocks();
+      } else {
+        skip_blocks();
+      }
+      if (blocks > 1) queries.release(one_lane);
+      receive();
     }
-    if (group == 0) ptx::bar_sync(kTurnBarrier, kTurnThreads);  // take the turn that group 1 left, so that none is pending
+    if (group == 0) take_turn();  // the turn that group 1 left, so that none is pending
   }
 };
 
