@@ -1,18 +1,37 @@
 // The command-line tool `jfa`.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+
+#include "commands/commands.hpp"
 
 int main(int argc, char** argv) {
+  using namespace jfa::tool;
   CLI::App app("Jagged flash attention: check, measure and explain problems, run on event logs",
                "jfa");
-  app.set_version_flag("--version", "jfa 0.1.0");
+  app.set_version_flag("--version", "jfa " JFA_VERSION);
   app.require_subcommand(1);
-  app.add_subcommand("info", "Versions and devices")->callback([] { fmt::print("jfa 0.1.0\n"); });
+  int exit_code = kSuccess;
+  add_run(app, exit_code);
+  add_check(app, exit_code);
+  add_bench(app, exit_code);
+  add_explain(app, exit_code);
+  add_info(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? kSuccess : kUsage;
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "jfa: {}\n", error.what());
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "jfa: out of memory\n");
+    return kFailure;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "jfa: {}\n", error.what());
+    return kFailure;
   }
-  return 0;
+  return exit_code;
 }

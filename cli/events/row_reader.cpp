@@ -14,7 +14,7 @@
 namespace jfa::tool {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kChunkBytes = std::size_t{1} << 16;
 // Far above any real log; without them a stray quote or a binary file would be read into memory
 // whole.
 constexpr std::size_t kLongestField = std::size_t{1} << 20;

@@ -51,6 +51,11 @@ struct Tensor {
 // negative.
 Tensor contiguous(void* data, DType dtype, std::initializer_list<std::int64_t> shape);
 
+// Copies every element of `from` to `to`, rounding to nearest even where the type of `to` is
+// narrower. Same shape, any floating types, any strides. One element at a time: for tests and
+// tools. Throws InvalidArgument or InvalidType.
+void convert(const Tensor& from, const Tensor& to);
+
 // How the rows of the sequences of one side (queries, or keys and values) lie in memory.
 enum class Layout : std::uint8_t {
   jagged,     // [total, heads, dim]; sequence b owns rows offsets[b] … offsets[b+1]

@@ -1,0 +1,26 @@
+#include "commands/commands.hpp"
+#include "jfa/error.hpp"
+
+namespace jfa::tool {
+
+void CommonOptions::add_to(CLI::App& command) {
+  command.add_option("--device", device, "cpu, cuda, cuda:N or emulated:ARCH")
+      ->capture_default_str();
+  command.add_option("--threads", threads, "CPU threads; 0: all cores")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--json", json, "Print JSON");
+}
+
+Execution CommonOptions::execution() const {
+  Execution execution;
+  try {
+    execution.device = parse_device(device);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(std::string("--device: ") + error.what());
+  }
+  execution.threads = threads;
+  return execution;
+}
+
+}  // namespace jfa::tool

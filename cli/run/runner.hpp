@@ -1,0 +1,54 @@
+// The main job: attention forward and backward over user histories, timed, compared with the padded
+// equivalent and with the reference.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "events/histories.hpp"
+#include "measure/machine.hpp"
+#include "run/settings.hpp"
+
+namespace jfa::tool {
+
+// One way to lay the histories out, over all of them.
+struct LayoutResult {
+  std::int64_t rows = 0;   // of q, over all batches
+  double pairs = 0;        // (query, key) pairs computed, one head
+  double bytes = 0;        // q, k, v, out, lse, d_out and gradients of all histories
+  double plan_seconds = 0;
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double floor_seconds = 0;        // of forward and backward together, from the machine's peak
+  std::int64_t batches = 0;
+  std::int64_t measured_users = 0;  // fewer than all: times are scaled up to all
+
+  double seconds() const { return forward_seconds + backward_seconds; }
+};
+
+// The engine's results for some users against the reference.
+struct ResultError {
+  std::string tensor;
+  double relative = 0;  // ‖x − r‖ / ‖r‖, Frobenius
+  double worst = 0;     // largest |x − r|
+};
+
+struct RunResult {
+  LengthStatistics lengths;
+  std::vector<std::int64_t> all_lengths;
+  MachinePeak peak;
+  LayoutResult jagged;
+  std::optional<LayoutResult> padded;
+  // Largest relative difference between the padded and the jagged results of the same users; absent
+  // when the mask lets a history see its padding, so that the two differ by right.
+  std::optional<double> padded_difference;
+  std::vector<ResultError> errors;
+  std::int64_t reference_users = 0;
+  std::int64_t reference_events = 0;
+};
+
+RunResult run_histories(const Histories& histories, const RunSettings& settings);
+
+}  // namespace jfa::tool
