@@ -24,4 +24,5 @@ NB_MODULE(_core, module) {
   bind_errors(module);
   jfa::python::bind_arguments(module);
   jfa::python::bind_attention(module);
+  jfa::python::bind_problem(module);
 }

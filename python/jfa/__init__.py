@@ -11,6 +11,7 @@ from jfa._core import (
     Error,
     InvalidArgument,
     InvalidType,
+    PlanStatistics,
     Unsupported,
     __version__,
 )
@@ -28,10 +29,12 @@ from jfa.masks import (
     prefix_local,
     window,
 )
+from jfa.problems import CheckReport, Problem, check, parse_problem, problem_notation
 from jfa.scales import OutScale, per_sequence, per_token
 
 __all__ = [
     "Bias",
+    "CheckReport",
     "DeviceError",
     "Error",
     "InvalidArgument",
@@ -39,22 +42,27 @@ __all__ = [
     "Mask",
     "OutScale",
     "Plan",
+    "PlanStatistics",
+    "Problem",
     "Unsupported",
     "__version__",
     "alibi_bias",
     "blocks",
     "causal",
+    "check",
     "dense_bias",
     "full",
     "hstu",
     "intervals",
     "jagged_attention",
     "offsets_from_lengths",
+    "parse_problem",
     "per_sequence",
     "per_token",
     "plan",
     "position_bias",
     "prefix_local",
+    "problem_notation",
     "reference_attention",
     "time_bias",
     "window",

@@ -109,7 +109,7 @@ _CoreArguments = TypeVar("_CoreArguments", bound=_core.AttentionArgs)
 
 
 def fill(target: _CoreArguments, source: Arguments) -> _CoreArguments:
-    """Writes ``source`` into the C++ structure ``target``, which does not own it: keep ``source``."""
+    """Writes ``source`` into the C++ structure ``target``, which does not keep it alive."""
     target.q = view("q", source.q)
     target.k = view("k", source.k)
     target.v = view("v", source.v)

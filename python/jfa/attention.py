@@ -43,9 +43,9 @@ class Options(TypedDict, total=False):
     kv_map: Tensor | None
     batch: int | None
     activation: Activation
-    leaky_slope: float
+    leaky_slope: float | None
     scale: float | None
-    out_scale: float | OutScale
+    out_scale: float | OutScale | None
     mask: Mask | None
     bias: Bias | Tensor | Sequence[Bias] | None
     strict_isolation: bool
@@ -94,9 +94,9 @@ def jagged_attention(
     kv_map: Tensor | None = None,
     batch: int | None = None,
     activation: Activation = "softmax",
-    leaky_slope: float = 0.01,
+    leaky_slope: float | None = None,
     scale: float | None = None,
-    out_scale: float | OutScale = 1.0,
+    out_scale: float | OutScale | None = None,
     mask: Mask | None = None,
     bias: Bias | Tensor | Sequence[Bias] | None = None,
     plan: Plan | None = None,
@@ -127,9 +127,10 @@ def jagged_attention(
         kv_map: int32 or int64 [batch], the key sequence that each query sequence uses.
         batch: number of sequences; needed only when q and k are both broadcast.
         activation: softmax, or elementwise without normalisation (masked entries count as 0).
-        leaky_slope: slope of leaky_relu below 0.
+        leaky_slope: slope of leaky_relu below 0; default 0.01.
         scale: factor of QKᵀ; default 1/√D for softmax and 1 for the others.
-        out_scale: a number, ``jfa.per_sequence(tensor)`` or ``jfa.per_token(tensor)``.
+        out_scale: factor of the output: a number (default 1), ``jfa.per_sequence(tensor)`` or
+            ``jfa.per_token(tensor)``.
         mask: ``jfa.causal()``, ``jfa.window(…)``, ``jfa.hstu(…)``, ``jfa.prefix_local(…)``,
             ``jfa.blocks(…)``, ``jfa.intervals(…)``; default: all keys of the sequence.
         bias: ``jfa.dense_bias(…)`` (or its tensor), ``jfa.alibi_bias(…)``,
@@ -237,9 +238,9 @@ def _collect(
     kv_map: Tensor | None = None,
     batch: int | None = None,
     activation: Activation = "softmax",
-    leaky_slope: float = 0.01,
+    leaky_slope: float | None = None,
     scale: float | None = None,
-    out_scale: float | OutScale = 1.0,
+    out_scale: float | OutScale | None = None,
     mask: Mask | None = None,
     bias: Bias | Tensor | Sequence[Bias] | None = None,
     strict_isolation: bool = False,
@@ -295,7 +296,7 @@ def _collect(
         kv_layout=kv_layout,
         batch=-1 if batch is None else batch,
         activation=_one_of("activation", activation, get_args(Activation)),
-        leaky_slope=_number("leaky_slope", leaky_slope),
+        leaky_slope=0.01 if leaky_slope is None else _number("leaky_slope", leaky_slope),
         scale=None if scale is None else _number("scale", scale),
         out_scale_kind=scale_kind,
         out_scale=scale_number,
@@ -379,7 +380,7 @@ def _sum_of_biases(bias: Bias | Tensor | Sequence[Bias] | None) -> Bias:
     return Bias(**merged)  # type: ignore[arg-type]
 
 
-def _out_scale(scale: float | OutScale) -> tuple[str, float, Tensor | None]:
+def _out_scale(scale: float | OutScale | None) -> tuple[str, float, Tensor | None]:
     if isinstance(scale, OutScale):
         if scale.values.requires_grad:
             raise Unsupported(
@@ -391,7 +392,7 @@ def _out_scale(scale: float | OutScale) -> tuple[str, float, Tensor | None]:
             "out_scale: a tensor; say what its numbers belong to: jfa.per_sequence(tensor) or "
             "jfa.per_token(tensor)"
         )
-    return "uniform", _number("out_scale", scale), None
+    return "uniform", 1.0 if scale is None else _number("out_scale", scale), None
 
 
 def _flat_rows(timestamps: Tensor | None) -> Tensor | None:
@@ -445,7 +446,7 @@ def _number(name: str, value: float) -> float:
             f"{name}: a {type(value).__name__}; pass a number. For a factor that is learned, "
             "multiply q or the output by it instead"
         )
-    return float(value)
+    return value if isinstance(value, float) else float(value)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
