@@ -79,6 +79,20 @@ enum class Action : std::uint8_t {
   exit,    ///< the executing lanes are gone
 };
 
+/// What an address operand's offset is relative to, besides its base register.
+enum class AddressBase : std::uint8_t {
+  absolute,
+  frame,       ///< the thread's current stack frame (local variables, call parameters)
+  parameters,  ///< the kernel's parameter block
+  own_shared,  ///< shared memory of the executing CTA (adds its rank tag)
+};
+/// `[base + offset]`; the base is a 32- or 64-bit operand or absent.
+struct Address {
+  Operand base;
+  std::int64_t offset = 0;
+  AddressBase relative_to = AddressBase::absolute;
+};
+
 struct Instruction;
 using Handler = Action (*)(exec::Context&, const Instruction&, LaneMask);
 
@@ -89,7 +103,7 @@ struct Instruction {
   Operand d;      ///< first destination
   Operand d2;     ///< second destination (`d|p`)
   Operand a, b, c;
-  std::int64_t immediate = 0;  ///< address offset, branch target, group count, … as the opcode has it
+  std::int64_t immediate = 0;  ///< branch target, group count, … as the opcode has it
   std::uint32_t detail = 0;    ///< index into the function's side tables, as the opcode has it
   Type type = Type::none;      ///< of the operation (destination)
   Type source_type = Type::none;
@@ -101,6 +115,7 @@ struct Instruction {
   std::uint32_t flags = 0;    ///< opcode-specific bits
   std::uint32_t line = 0;     ///< line in the PTX text
   std::uint32_t location = 0; ///< index into the module's `.loc` table, 0 = none
+  std::span<const Address> addresses;  ///< in the order of the operands
   std::span<const Operand> list;    ///< vector operand: load destinations, store sources, wgmma D, …
   std::span<const Operand> list2;   ///< second vector operand: mma A, tensor coordinates, …
   std::span<const Operand> list3;
