@@ -14,7 +14,7 @@
 namespace ptxemu::tma {
 namespace {
 
-constexpr unsigned kChunkBytes = 16;
+constexpr std::uint32_t kChunkBytes = 16;
 constexpr unsigned kSharedAlignment = 128;
 
 /// Elements that the traversal visits along dimension d. The innermost dimension has no element
@@ -32,7 +32,7 @@ std::uint32_t swizzled(std::uint32_t address, Swizzle swizzle) {
 }
 
 void check(const TensorMap& map, std::span<const std::int32_t> coordinates,
-           std::uint32_t shared_address) {
+           std::uint32_t shared_address, Direction direction) {
   if (coordinates.size() != map.rank) {
     throw std::invalid_argument("tensor copy has " + std::to_string(coordinates.size()) +
                                 " coordinates, but its tensor map has rank " +
@@ -45,6 +45,19 @@ void check(const TensorMap& map, std::span<const std::int32_t> coordinates,
   if (shared_address % kSharedAlignment != 0) {
     throw std::invalid_argument("tensor copy: shared address " + std::to_string(shared_address) +
                                 " is not a multiple of 128");
+  }
+  const std::int64_t first_byte = std::int64_t{coordinates[0]} * element_bytes(map.type);
+  if (first_byte % std::int64_t{kChunkBytes} != 0) {
+    throw std::invalid_argument("tensor copy: coordinate 0 is " + std::to_string(coordinates[0]) +
+                                ", i.e. byte " + std::to_string(first_byte) +
+                                "; it must be a multiple of 16 bytes");
+  }
+  for (unsigned d = 0; d < map.rank && direction == Direction::store; ++d) {
+    if (coordinates[d] < 0) {
+      throw std::invalid_argument("tensor store or reduction: coordinate " + std::to_string(d) +
+                                  " is " + std::to_string(coordinates[d]) +
+                                  "; only loads may start before the tensor");
+    }
   }
 }
 
@@ -124,8 +137,8 @@ std::uint32_t box_bytes(const TensorMap& map) {
 }
 
 void append_box_runs(const TensorMap& map, std::span<const std::int32_t> coordinates,
-                     std::uint32_t shared_address, std::vector<BoxRun>& runs) {
-  check(map, coordinates, shared_address);
+                     std::uint32_t shared_address, Direction direction, std::vector<BoxRun>& runs) {
+  check(map, coordinates, shared_address, direction);
   BoxWalk(map, coordinates, shared_address, runs).dimension(map.rank - 1, map.address, true);
 }
 

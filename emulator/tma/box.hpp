@@ -24,6 +24,10 @@ struct BoxRun {
 /// transaction count.
 std::uint32_t box_bytes(const TensorMap& map);
 
+/// What the copy does: loads fill the shared bytes beyond the tensor's bounds, stores and
+/// reductions skip them.
+enum class Direction : std::uint8_t { load, store };
+
 /// Appends the runs of the box at `coordinates` (map.rank signed element coordinates) in ascending
 /// box order. `shared_address`: the instruction's shared address within its CTA. Throws
 /// std::invalid_argument for what the copy engine would fault on (rank mismatch, misaligned shared

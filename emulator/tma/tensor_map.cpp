@@ -13,6 +13,8 @@ constexpr std::uint64_t kMaxStride = std::uint64_t{1} << 40;
 constexpr unsigned kMaxBox = 256;
 constexpr unsigned kMaxElementStride = 8;
 constexpr unsigned kStrideUnit = 16;
+constexpr std::uint64_t kAddressLimit = std::uint64_t{1} << 57;
+constexpr std::uint64_t kMaxBoxBytes = 228 * 1024;  // the shared memory of a multiprocessor
 
 /// A bit field of the map: 64-bit word, first bit, number of bits.
 struct Field {
@@ -132,17 +134,21 @@ void validate_layout(const TensorMap& map) {
   }
   if (map.interleave != Interleave::none && map.rank < 3)
     reject("rank", map.rank, "3 to 5 with interleave");
-  if (map.interleave == Interleave::bytes32 && map.swizzle != Swizzle::bytes32) {
-    reject("swizzle", static_cast<unsigned>(map.swizzle),
-           "1 (32 bytes) with interleave of 32 bytes");
-  }
+}
+
+/// The driver's own note of the box size. It rounds down where the copy engine rounds up.
+std::uint64_t noted_box_bytes(const TensorMap& map) {
+  std::uint64_t bytes = element_bytes(map.type);
+  for (unsigned d = 0; d < map.rank; ++d) bytes *= map.box[d] / map.element_stride[d];
+  return bytes;
 }
 
 void validate(const TensorMap& map) {
   validate_layout(map);
   const unsigned alignment = map.interleave == Interleave::bytes32 ? 32 : 16;
-  if (map.address % alignment != 0) {
-    reject("global address", map.address, "multiples of " + std::to_string(alignment));
+  if (map.address % alignment != 0 || map.address >= kAddressLimit) {
+    reject("global address", map.address,
+           "multiples of " + std::to_string(alignment) + " below 2^57");
   }
   for (unsigned d = 0; d < map.rank; ++d) {
     if (map.size[d] < 1 || map.size[d] > kMaxSize)
@@ -156,6 +162,9 @@ void validate(const TensorMap& map) {
              "multiples of " + std::to_string(alignment) + " below 2^40");
     }
   }
+  if (const std::uint64_t bytes = noted_box_bytes(map); bytes > kMaxBoxBytes) {
+    reject("box in bytes", bytes, "at most " + std::to_string(kMaxBoxBytes));
+  }
   if (map.interleave != Interleave::none) return;
   const unsigned inner = map.box[0] * element_bytes(map.type);
   if (inner % 16 != 0) reject("box[0] in bytes", inner, "multiples of 16");
@@ -163,12 +172,6 @@ void validate(const TensorMap& map) {
     reject("box[0] in bytes", inner,
            "at most the swizzle width of " + std::to_string(swizzle_bytes(map.swizzle)));
   }
-}
-
-std::uint64_t noted_box_bytes(const TensorMap& map) {
-  std::uint64_t bytes = element_bytes(map.type);
-  for (unsigned d = 0; d < map.rank; ++d) bytes *= map.box[d] / map.element_stride[d];
-  return bytes;
 }
 
 std::uint64_t shared_alignment(Swizzle swizzle) {

@@ -70,3 +70,10 @@ def encode_calls() -> Iterator[EncodeCall]:
         yield replace(base, rank=2, size=(*size, 1, 1, 1), stride=(128, *base.stride[1:]), box=(64, 64, 1, 1, 1))
     s = 128
     yield replace(base, rank=4, size=(64, 1 << 30, (1 << 31) - 1, (1 << 31) - 1, 1), stride=(s, (1 << 35) - s, s, 0), box=(64, 64, 1, 1, 1))
+    for bit in (46, 47, 48, 49, 52, 55, 56, 57, 60, 62, 63):
+        yield replace(base, address=1 << bit)
+        yield replace(base, address=(1 << bit) - 4096)
+    for inner, rows, planes in ((256, 227, 4), (256, 228, 4), (256, 255, 4), (256, 256, 4), (256, 205, 5), (16, 8, 256)):
+        yield replace(base, type=0, swizzle=0, box=(inner, rows, planes, 1, 1))
+    for stride in (1, 2, 8):
+        yield replace(base, box=(32, 256, 8, 3, 1), element_stride=(1, stride, 1, 1, 1))
