@@ -1,0 +1,19 @@
+// Runs independent tasks on oneTBB's workers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace jfa::cpu {
+
+// Threads that a call with Execution::threads = `requested` uses (0: all cores), at least 1.
+int thread_count(int requested);
+
+// Calls task(index, worker) once for every index in [0, count), lowest indices first, on up to
+// `workers` threads; each worker number is used by one thread at a time. A thread takes the next
+// task when it is done with one, so a list with the longest tasks first ends evenly.
+void run_tasks(std::int64_t count, int workers,
+               const std::function<void(std::int64_t index, int worker)>& task);
+
+}  // namespace jfa::cpu
