@@ -30,10 +30,12 @@ enum class Direction : std::uint8_t { load, store };
 
 /// Appends the runs of the box at `coordinates` (map.rank signed element coordinates) in ascending
 /// box order. `shared_address`: the instruction's shared address within its CTA. Throws
-/// std::invalid_argument for what the copy engine would fault on (rank mismatch, misaligned shared
-/// address, interleaved layouts).
+/// std::invalid_argument for what the copy engine faults on: a rank other than the map's, a shared
+/// address that is no multiple of 128, a first coordinate that does not start a 16-byte unit,
+/// negative coordinates of a store (all measured on an H200), and for interleaved maps, which are
+/// not supported.
 void append_box_runs(const TensorMap& map, std::span<const std::int32_t> coordinates,
-                     std::uint32_t shared_address, std::vector<BoxRun>& runs);
+                     std::uint32_t shared_address, Direction direction, std::vector<BoxRun>& runs);
 
 /// Fills the out-of-bounds part of a load: zeros, or the NaN pattern of the element type.
 void fill_out_of_bounds(const TensorMap& map, std::span<std::byte> destination);
