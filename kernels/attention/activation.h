@@ -5,7 +5,17 @@
 
 namespace jfa::kernels {
 
-enum class Activation : int { softmax, silu, gelu, gelu_tanh, relu, relu2, leaky_relu, hardswish, identity };
+enum class Activation : int {
+  softmax,
+  silu,
+  gelu,
+  gelu_tanh,
+  relu,
+  relu2,
+  leaky_relu,
+  hardswish,
+  identity
+};
 
 // tanh.approx.f32 — relative error 2⁻¹¹. (Floating Point: tanh)
 TLX_DEVICE float tanh_approx(float x) {
@@ -14,7 +24,8 @@ TLX_DEVICE float tanh_approx(float x) {
   return y;
 }
 
-// s · sigmoid(s) = s/2 · (1 + tanh(s/2)): one special-function operation in place of two (ex2 and rcp).
+// s · sigmoid(s) = s/2 · (1 + tanh(s/2)): one special-function operation in place of two (ex2 and
+// rcp).
 TLX_DEVICE float silu(float s) {
   const float half = 0.5F * s;
   return half + half * tanh_approx(half);

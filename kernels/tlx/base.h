@@ -1,5 +1,5 @@
-// The ground of the tile language: fixed-width types, element types, and the qualifiers of device code. Includes nothing,
-// so that kernels compile at run time without any CUDA header.
+// The ground of the tile language: fixed-width types, element types, and the qualifiers of device
+// code. Includes nothing, so that kernels compile at run time without any CUDA header.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -17,7 +17,8 @@ using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
 
-// 16-bit floating-point elements: storage only; arithmetic happens in float32 registers and in the tensor core.
+// 16-bit floating-point elements: storage only; arithmetic happens in float32 registers and in the
+// tensor core.
 struct bf16 {
   u16 bits;
 };
@@ -31,7 +32,9 @@ constexpr u32 kWarpgroupThreads = 128;
 // Bytes of shared memory that one CTA can have on sm_90 and sm_100.
 constexpr u32 kSharedBytesPerCta = 227 * 1024;
 
-TLX_HOST_DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
+TLX_HOST_DEVICE i32 ceil_div(i32 a, i32 b) {
+  return (a + b - 1) / b;
+}
 
 template <typename A, typename B>
 constexpr bool is_same = false;

@@ -1,5 +1,6 @@
-// Channels: rings of buffers between warp roles. A channel owns its full and empty barriers; arrive counts, byte counts and
-// phases follow from its type, so a role never sees one. Producers acquire → fill; consumers wait → read → release.
+// Channels: rings of buffers between warp roles. A channel owns its full and empty barriers; arrive
+// counts, byte counts and phases follow from its type, so a role never sees one. Producers acquire
+// → fill; consumers wait → read → release.
 #pragma once
 
 #include "tlx/ptx.h"
@@ -38,8 +39,8 @@ struct RingBarriers {
   }
 };
 
-// Tiles that TMA writes and `kConsumerWarps` warps read. One thread produces: its arrival arms the bytes of one tile and the copy
-// engine completes them.
+// Tiles that TMA writes and `kConsumerWarps` warps read. One thread produces: its arrival arms the
+// bytes of one tile and the copy engine completes them.
 template <typename Layout, u32 kDepth, u32 kConsumerWarps>
 struct TmaChannel {
   using Tile = Layout;
@@ -61,7 +62,8 @@ struct TmaChannel {
     const TmaChannel& channel;
     Cursor<kDepth> cursor{0, 1};  // a fresh ring is empty: the first round must not wait
 
-    // Waits until the next slot is free and arms its byte count; the caller issues the copies of the whole tile.
+    // Waits until the next slot is free and arms its byte count; the caller issues the copies of
+    // the whole tile.
     [[nodiscard]] TLX_DEVICE Slot acquire() {
       const u32 slot = cursor.slot;
       ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
@@ -76,8 +78,11 @@ struct TmaChannel {
     Cursor<kDepth> arrived{};   // next slot to wait for
     Cursor<kDepth> released{};  // next slot to give back
 
-    // Shared address of the next tile, warp-uniform. Asked for early, its latency hides behind other work.
-    [[nodiscard]] TLX_DEVICE u32 upcoming() const { return ptx::uniform(channel.tile(arrived.slot)); }
+    // Shared address of the next tile, warp-uniform. Asked for early, its latency hides behind
+    // other work.
+    [[nodiscard]] TLX_DEVICE u32 upcoming() const {
+      return ptx::uniform(channel.tile(arrived.slot));
+    }
 
     // Waits until the next tile is there.
     TLX_DEVICE void wait() {
@@ -93,7 +98,8 @@ struct TmaChannel {
   };
 };
 
-// Small values (work items) that one thread writes with ordinary stores and `kConsumerWarps` warps read.
+// Small values (work items) that one thread writes with ordinary stores and `kConsumerWarps` warps
+// read.
 template <typename Value, u32 kDepth, u32 kConsumerWarps>
 struct ValueChannel {
   static constexpr u32 kValueBytes = kDepth * sizeof(Value);

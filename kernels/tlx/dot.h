@@ -1,5 +1,6 @@
-// Register tiles and asynchronous matrix products of one warpgroup, in the vocabulary of the tile language: async_dot issues,
-// commit closes a group, wait<N> lets all but the newest N groups finish.
+// Register tiles and asynchronous matrix products of one warpgroup, in the vocabulary of the tile
+// language: async_dot issues, commit closes a group, wait<N> lets all but the newest N groups
+// finish.
 #pragma once
 
 #include "tlx/layout.h"
@@ -7,14 +8,17 @@
 
 namespace jfa::tlx {
 
-// The [64, kColumns] float32 accumulator of one warpgroup; each thread holds two rows (see wgmma.h for the fragment).
+// The [64, kColumns] float32 accumulator of one warpgroup; each thread holds two rows (see wgmma.h
+// for the fragment).
 template <u32 kColumns>
 struct Accumulator {
   static constexpr u32 kRegisters = kColumns / 2;
   float d[kRegisters];
 
   // Row within the 64 of this thread's half 0 or 1, and column of register i.
-  static TLX_DEVICE u32 row(u32 thread, u32 half) { return (thread / 32 % 4) * 16 + thread % 32 / 4 + half * 8; }
+  static TLX_DEVICE u32 row(u32 thread, u32 half) {
+    return (thread / 32 % 4) * 16 + thread % 32 / 4 + half * 8;
+  }
   static TLX_DEVICE u32 column(u32 thread, u32 i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
   static TLX_HOST_DEVICE u32 half(u32 i) { return i / 2 % 2; }
 };
@@ -33,31 +37,35 @@ TLX_DEVICE void pack_operand(OperandA<kColumns>& operand, const Accumulator<kCol
   for (u32 step = 0; step < kColumns / 16; ++step) {
 #pragma unroll
     for (u32 r = 0; r < 4; ++r) {
-      operand.a[step][r] = ptx::pack<Element>(source.d[step * 8 + r * 2], source.d[step * 8 + r * 2 + 1]);
+      operand.a[step][r] =
+          ptx::pack<Element>(source.d[step * 8 + r * 2], source.d[step * 8 + r * 2 + 1]);
     }
   }
 }
 
-// acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with `kContracted` columns contracted.
-// Tile addresses must be warp-uniform (as channels give them): descriptors then live in uniform registers, and products issue back to back.
+// acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with
+// `kContracted` columns contracted. Tile addresses must be warp-uniform (as channels give them):
+// descriptors then live in uniform registers, and products issue back to back.
 template <typename Element, typename LayoutA, typename LayoutB, u32 kContracted, u32 kColumns>
 TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b) {
   const u64 a = LayoutA::k_major(tile_a, first_row), b = LayoutB::k_major(tile_b, 0);
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {
-    ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(acc.d, a + LayoutA::k_major_step(step),
-                                                                  b + LayoutB::k_major_step(step), step > 0);
+    ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(
+        acc.d, a + LayoutA::k_major_step(step), b + LayoutB::k_major_step(step), step > 0);
   }
 }
 
-// acc[64, N] (+)= A[64, K] · B[K, N], A in registers, B a row-major tile in shared memory with the rows contracted.
+// acc[64, N] (+)= A[64, K] · B[K, N], A in registers, B a row-major tile in shared memory with the
+// rows contracted.
 template <typename Element, typename LayoutB, u32 kColumns, u32 kContracted>
-TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b, bool accumulate) {
+TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b,
+                             bool accumulate) {
   const u64 b = LayoutB::mn_major(tile_b);
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {
-    ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(acc.d, a.a[step], b + LayoutB::mn_major_step(step),
-                                                          step > 0 || accumulate);
+    ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(
+        acc.d, a.a[step], b + LayoutB::mn_major_step(step), step > 0 || accumulate);
   }
 }
 

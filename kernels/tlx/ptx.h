@@ -1,5 +1,6 @@
-// One thin function per PTX instruction, except wgmma (wgmma.h) and TMA (tma.h). Each names the instruction, the architecture
-// it needs and the section of the PTX ISA that defines it. Addresses in shared memory are 32-bit (shared_address()).
+// One thin function per PTX instruction, except wgmma (wgmma.h) and TMA (tma.h). Each names the
+// instruction, the architecture it needs and the section of the PTX ISA that defines it. Addresses
+// in shared memory are 32-bit (shared_address()).
 #pragma once
 
 #include "tlx/base.h"
@@ -9,11 +10,14 @@ namespace jfa::tlx::ptx {
 // cvta.to.shared.u64 — generic to shared address. (Data Movement: cvta)
 TLX_DEVICE u32 shared_address(const void* pointer) {
   u32 address;
-  asm("{\n.reg .u64 wide;\ncvta.to.shared.u64 wide, %1;\ncvt.u32.u64 %0, wide;\n}\n" : "=r"(address) : "l"(pointer));
+  asm("{\n.reg .u64 wide;\ncvta.to.shared.u64 wide, %1;\ncvt.u32.u64 %0, wide;\n}\n"
+      : "=r"(address)
+      : "l"(pointer));
   return address;
 }
 
-// ---- mbarrier: sm_90 (Parallel Synchronization: mbarrier) ---------------------------------------------------------------------
+// ---- mbarrier: sm_90 (Parallel Synchronization: mbarrier)
+// ---------------------------------------------------------------------
 
 // mbarrier.init.shared::cta.b64 [addr], count;
 TLX_DEVICE void mbarrier_init(u32 barrier, u32 count) {
@@ -27,10 +31,13 @@ TLX_DEVICE void mbarrier_arrive(u32 barrier) {
 
 // mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [addr], bytes;
 TLX_DEVICE void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+               "r"(bytes)
+               : "memory");
 }
 
-// mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [addr], parity, hint; — in a loop: it may return false early.
+// mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [addr], parity, hint; — in a loop: it may
+// return false early.
 TLX_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
   asm volatile(
       "{\n"
@@ -45,23 +52,36 @@ TLX_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       : "memory");
 }
 
-// fence.mbarrier_init.release.cluster; sm_90 — makes mbarrier.init visible to the async proxy and the cluster.
-TLX_DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// fence.mbarrier_init.release.cluster; sm_90 — makes mbarrier.init visible to the async proxy and
+// the cluster.
+TLX_DEVICE void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
-// fence.proxy.async.shared::cta; sm_90 — orders this thread's ordinary shared-memory accesses before async-proxy ones.
-TLX_DEVICE void fence_proxy_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// fence.proxy.async.shared::cta; sm_90 — orders this thread's ordinary shared-memory accesses
+// before async-proxy ones.
+TLX_DEVICE void fence_proxy_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
-// ---- named barriers (Parallel Synchronization: barrier) -------------------------------------------------------------------------
+// ---- named barriers (Parallel Synchronization: barrier)
+// -------------------------------------------------------------------------
 
 // bar.sync id, threads;
-TLX_DEVICE void bar_sync(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+TLX_DEVICE void bar_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // bar.arrive id, threads;
-TLX_DEVICE void bar_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+TLX_DEVICE void bar_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
-// ---- warps ----------------------------------------------------------------------------------------------------------------------
+// ---- warps
+// ----------------------------------------------------------------------------------------------------------------------
 
-// elect.sync _|p, 0xffffffff; sm_90 — true in one lane of the warp. (Parallel Synchronization: elect.sync)
+// elect.sync _|p, 0xffffffff; sm_90 — true in one lane of the warp. (Parallel Synchronization:
+// elect.sync)
 TLX_DEVICE bool elect_one() {
   u32 elected;
   asm volatile(
@@ -75,11 +95,14 @@ TLX_DEVICE bool elect_one() {
 }
 
 // bar.warp.sync 0xffffffff;
-TLX_DEVICE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+TLX_DEVICE void warp_sync() {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
 
-// bar.warp.sync with a member mask that depends on `value` (which must not be negative): all arithmetic that leads to `value` is
-// done before anything that follows in program order. The assembler otherwise sinks independent arithmetic below a
-// wgmma.wait_group, and what was written as overlapping a matrix product then runs after it.
+// bar.warp.sync with a member mask that depends on `value` (which must not be negative): all
+// arithmetic that leads to `value` is done before anything that follows in program order. The
+// assembler otherwise sinks independent arithmetic below a wgmma.wait_group, and what was written
+// as overlapping a matrix product then runs after it.
 TLX_DEVICE void complete_before_next(float value) {
   asm volatile(
       "{\n"
@@ -107,23 +130,31 @@ TLX_DEVICE bool any(bool value) {
   return result != 0;
 }
 
-// shfl.sync.bfly.b32 — the value of the lane whose index differs in the bits of `mask`. (Data Movement: shfl.sync)
+// shfl.sync.bfly.b32 — the value of the lane whose index differs in the bits of `mask`. (Data
+// Movement: shfl.sync)
 TLX_DEVICE float shuffle_xor(float value, u32 mask) {
   float other;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(mask));
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=f"(other)
+               : "f"(value), "r"(mask));
   return other;
 }
 
 // shfl.sync.idx.b32 — the value of lane `source`.
 TLX_DEVICE i32 shuffle(i32 value, u32 source) {
   i32 other;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(value), "r"(source));
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+               : "=r"(other)
+               : "r"(value), "r"(source));
   return other;
 }
 
-// Tells the compiler that a value is the same in all lanes, which it cannot see through loads and loops: it may then live in a
-// uniform register. Measured on the attention loop: 4 register moves less for each matrix product.
-TLX_DEVICE u32 uniform(u32 value) { return static_cast<u32>(shuffle(static_cast<i32>(value), 0)); }
+// Tells the compiler that a value is the same in all lanes, which it cannot see through loads and
+// loops: it may then live in a uniform register. Measured on the attention loop: 4 register moves
+// less for each matrix product.
+TLX_DEVICE u32 uniform(u32 value) {
+  return static_cast<u32>(shuffle(static_cast<i32>(value), 0));
+}
 
 // redux.sync.{min,max}.s32 — over the warp, sm_80. (Parallel Synchronization: redux.sync)
 TLX_DEVICE i32 warp_min(i32 value) {
@@ -137,7 +168,8 @@ TLX_DEVICE i32 warp_max(i32 value) {
   return result;
 }
 
-// setmaxnreg.inc/dec.sync.aligned.u32 n; sm_90a — registers a thread of this warpgroup may use. (Miscellaneous: setmaxnreg)
+// setmaxnreg.inc/dec.sync.aligned.u32 n; sm_90a — registers a thread of this warpgroup may use.
+// (Miscellaneous: setmaxnreg)
 template <u32 kRegisters>
 TLX_DEVICE void setmaxnreg_inc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -147,21 +179,28 @@ TLX_DEVICE void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- programmatic dependent launch: sm_90 (Parallel Synchronization: griddepcontrol) --------------------------------------------
+// ---- programmatic dependent launch: sm_90 (Parallel Synchronization: griddepcontrol)
+// --------------------------------------------
 
-TLX_DEVICE void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-TLX_DEVICE void griddepcontrol_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+TLX_DEVICE void griddepcontrol_wait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+TLX_DEVICE void griddepcontrol_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
-// ---- shared-memory matrix stores: sm_90 (Data Movement: stmatrix) ----------------------------------------------------------------
+// ---- shared-memory matrix stores: sm_90 (Data Movement: stmatrix)
+// ----------------------------------------------------------------
 
 // stmatrix.sync.aligned.m8n8.x4.shared.b16 [addr], {r0, r1, r2, r3};
 TLX_DEVICE void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2),
-               "r"(r3)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(r0), "r"(r1), "r"(r2), "r"(r3)
                : "memory");
 }
 
-// ---- arithmetic -----------------------------------------------------------------------------------------------------------------
+// ---- arithmetic
+// -----------------------------------------------------------------------------------------------------------------
 
 // max.f32 — NaN loses. (Floating Point: max)
 TLX_DEVICE float max(float a, float b) {

@@ -1,44 +1,57 @@
-// wgmma: the asynchronous matrix product of one warpgroup, sm_90a. D[64, N] (+)= A[64, 16] · B[16, N] for 16-bit elements with
-// float32 accumulators. A comes from shared memory (ss) or registers (rs), B from shared memory.
-// (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".)
+// wgmma: the asynchronous matrix product of one warpgroup, sm_90a. D[64, N] (+)= A[64, 16] · B[16,
+// N] for 16-bit elements with float32 accumulators. A comes from shared memory (ss) or registers
+// (rs), B from shared memory. (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".)
 //
-// Accumulator fragment of thread t (warp w = t / 32 % 4, g = t % 32 / 4, q = t % 4): d[4j + {0, 1}] is row 16w + g, columns
-// 8j + 2q + {0, 1}; d[4j + {2, 3}] the same columns of row 16w + g + 8. Packed in pairs to 16 bits, columns 16s … 16s + 15 are
-// exactly the A fragment of k-step s: probabilities go from softmax to the second product without moving.
+// Accumulator fragment of thread t (warp w = t / 32 % 4, g = t % 32 / 4, q = t % 4): d[4j + {0, 1}]
+// is row 16w + g, columns 8j + 2q + {0, 1}; d[4j + {2, 3}] the same columns of row 16w + g + 8.
+// Packed in pairs to 16 bits, columns 16s … 16s + 15 are exactly the A fragment of k-step s:
+// probabilities go from softmax to the second product without moving.
 #pragma once
 
 #include "tlx/base.h"
 
 namespace jfa::tlx {
 
-enum class Major : u32 { k = 0, mn = 1 };  // whether the contracted dimension is contiguous (k) or not (mn: transposed)
+enum class Major : u32 {
+  k = 0,
+  mn = 1
+};  // whether the contracted dimension is contiguous (k) or not (mn: transposed)
 
 namespace ptx {
 
-// wgmma.fence.sync.aligned; — before the first product, and whenever registers of one were touched by other code.
-TLX_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// wgmma.fence.sync.aligned; — before the first product, and whenever registers of one were touched
+// by other code.
+TLX_DEVICE void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 // wgmma.commit_group.sync.aligned;
-TLX_DEVICE void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+TLX_DEVICE void wgmma_commit_group() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 // wgmma.wait_group.sync.aligned N; — all but the newest N groups are complete.
 template <u32 kPending>
 TLX_DEVICE void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving reads or writes of accumulators across this point: it does not know that wgmma is asynchronous.
+// Keeps the compiler from moving reads or writes of accumulators across this point: it does not
+// know that wgmma is asynchronous.
 template <u32 kCount>
 TLX_DEVICE void pin_registers(float (&d)[kCount]) {
 #pragma unroll
   for (u32 i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// The instruction for N columns; N / 2 accumulator registers a thread. Specialised below for every multiple of 16 up to 256.
+// The instruction for N columns; N / 2 accumulator registers a thread. Specialised below for every
+// multiple of 16 up to 256.
 template <u32 kColumns>
 struct Wgmma {
-  static_assert(kColumns % 16 == 0 && kColumns <= 256, "wgmma tiles have a multiple of 16 columns, at most 256: change the tile");
+  static_assert(kColumns % 16 == 0 && kColumns <= 256,
+                "wgmma tiles have a multiple of 16 columns, at most 256: change the tile");
 };
 
-// Operand lists cannot be pack-expanded inside asm, so the registers are written out once, eight at a time.
+// Operand lists cannot be pack-expanded inside asm, so the registers are written out once, eight at
+// a time.
 // clang-format off
 #define TLX_REGISTERS_0 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TLX_REGISTERS_8 "%8, %9, %10, %11, %12, %13, %14, %15"

@@ -1,4 +1,5 @@
-// Forward jagged attention for Hopper: the kernel entry. It sets up the channels and sends each warp to its role.
+// Forward jagged attention for Hopper: the kernel entry. It sets up the channels and sends each
+// warp to its role.
 #include "attention/sm90/forward_load.h"
 #include "attention/sm90/forward_softmax.h"
 #include "attention/sm90/forward_store.h"

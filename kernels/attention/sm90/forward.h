@@ -1,12 +1,14 @@
-// Forward jagged attention for Hopper: the kernel's configuration, its shared-memory plan and the hand-off between its roles.
+// Forward jagged attention for Hopper: the kernel's configuration, its shared-memory plan and the
+// hand-off between its roles.
 //
 //   service warpgroup   warp 0  load    takes work, streams Q, K and V by TMA
 //                       warp 1  store   writes finished output tiles by TMA
-//   compute warpgroups  softmax         64 query rows each: both matrix products, softmax or activation, masks
+//   compute warpgroups  softmax         64 query rows each: both matrix products, softmax or
+//   activation, masks
 //
-// All roles walk the same flattened sequence of steps (tile, key block): a step's score product is issued together with the
-// previous step's value product, across tile boundaries too, so that short sequences do not drain the pipeline.
-// docs/hopper_forward.md draws the schedule.
+// All roles walk the same flattened sequence of steps (tile, key block): a step's score product is
+// issued together with the previous step's value product, across tile boundaries too, so that short
+// sequences do not drain the pipeline. docs/hopper_forward.md draws the schedule.
 #pragma once
 
 #include "attention/activation.h"
@@ -20,10 +22,11 @@ namespace jfa::kernels::sm90 {
 using namespace jfa::tlx;
 
 // What one instance of the kernel is compiled for.
-template <typename ElementT, u32 kDimV, u32 kValueDimV, u32 kKeysV, u32 kStagesV, Activation kActivationV, bool kCausalV>
+template <typename ElementT, u32 kDimV, u32 kValueDimV, u32 kKeysV, u32 kStagesV,
+          Activation kActivationV, bool kCausalV>
 struct ForwardConfig {
   using Element = ElementT;
-  static constexpr u32 kDim = kDimV;            // head dimension of q and k, padded to a multiple of 16
+  static constexpr u32 kDim = kDimV;  // head dimension of q and k, padded to a multiple of 16
   static constexpr u32 kValueDim = kValueDimV;  // of v and out
   static constexpr u32 kKeys = kKeysV;          // key rows of one block
   static constexpr u32 kStages = kStagesV;      // K and V blocks in flight
@@ -58,13 +61,14 @@ struct ForwardParameters {
   const int* tile_count;
   unsigned* next_work;  // 0 at launch; work items beyond the first wave are taken from here
   int heads;
-  int heads_per_section;  // divides `heads`: all tiles of these heads come before the next heads, so that their keys stay in L2
+  int heads_per_section;  // divides `heads`: all tiles of these heads come before the next heads,
+                          // so that their keys stay in L2
   int heads_per_kv_head;
-  const void* q_offsets;   // packed tiles look their rows' sequences up here; int32
+  const void* q_offsets;  // packed tiles look their rows' sequences up here; int32
   const void* kv_offsets;
-  float* lse;              // [heads, lse_rows], or null
+  float* lse;  // [heads, lse_rows], or null
   long long lse_rows;
-  float scale;       // softmax: scale · log2(e)
+  float scale;  // softmax: scale · log2(e)
   float out_scale;
   float leaky_slope;
 };
@@ -84,9 +88,12 @@ struct SharedPlan {
   static constexpr u32 kKeyBarriers = kQueryBarriers + Config::Queries::kBarrierBytes;
   static constexpr u32 kValueBarriers = kKeyBarriers + Config::Keys::kBarrierBytes;
   static constexpr u32 kWorkBarriers = kValueBarriers + Config::Values::kBarrierBytes;
-  static constexpr u32 kOutBarriers = kWorkBarriers + WorkChannel::kBarrierBytes;  // one ring of depth 1 a warpgroup
+  static constexpr u32 kOutBarriers =
+      kWorkBarriers + WorkChannel::kBarrierBytes;  // one ring of depth 1 a warpgroup
   static constexpr u32 kBytes = kOutBarriers + Config::kGroups * RingBarriers<1>::kBytes;
-  static_assert(kBytes <= kSharedBytesPerCta, "the tiles do not fit 227 KiB of shared memory: fewer stages or a smaller key block");
+  static_assert(
+      kBytes <= kSharedBytesPerCta,
+      "the tiles do not fit 227 KiB of shared memory: fewer stages or a smaller key block");
 };
 
 // The channels of one CTA, as seen from any of its threads.
@@ -115,12 +122,15 @@ struct Channels {
     keys.initialise();
     values.initialise();
     work.initialise();
-    for (u32 group = 0; group < Config::kGroups; ++group) out(group).initialise(4, 1);  // 4 warps fill, the store role empties
+    for (u32 group = 0; group < Config::kGroups; ++group)
+      out(group).initialise(4, 1);  // 4 warps fill, the store role empties
     ptx::fence_mbarrier_init();
   }
 
   // Staging of one finished [64, value dim] tile a compute group, with a ring of depth 1 each.
-  TLX_DEVICE RingBarriers<1> out(u32 group) const { return {out_barriers + group * RingBarriers<1>::kBytes}; }
+  TLX_DEVICE RingBarriers<1> out(u32 group) const {
+    return {out_barriers + group * RingBarriers<1>::kBytes};
+  }
   TLX_DEVICE u32 out_tile(u32 group) const { return out_tiles + group * Config::OutTile::kBytes; }
 };
 

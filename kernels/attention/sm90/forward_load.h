@@ -1,23 +1,27 @@
-// Load role of the Hopper forward: one thread takes work items and streams queries, keys and values by ragged TMA.
+// Load role of the Hopper forward: one thread takes work items and streams queries, keys and values
+// by ragged TMA.
 #pragma once
 
 #include "attention/sm90/forward.h"
 
 namespace jfa::kernels::sm90 {
 
-// Rows [first, end) of `head` from row `first` on into `tile`, panel by panel; rows at or beyond `end` become zeros.
+// Rows [first, end) of `head` from row `first` on into `tile`, panel by panel; rows at or beyond
+// `end` become zeros.
 template <typename Layout>
-TLX_DEVICE void load_rows(const TensorMap& map, u32 tile, u32 barrier, i32 first, i32 end, i32 head, CacheHint hint) {
+TLX_DEVICE void load_rows(const TensorMap& map, u32 tile, u32 barrier, i32 first, i32 end, i32 head,
+                          CacheHint hint) {
 #pragma unroll
   for (u32 panel = 0; panel < Layout::kPanels; ++panel) {
-    ptx::tma_load_5d(tile + panel * Layout::kPanelBytes, map, barrier, panel * Layout::kPanelColumns, kRaggedExtent - (end - first),
-                     head, kRaggedExtent, end, hint);
+    ptx::tma_load_5d(tile + panel * Layout::kPanelBytes, map, barrier,
+                     panel * Layout::kPanelColumns, kRaggedExtent - (end - first), head,
+                     kRaggedExtent, end, hint);
   }
 }
 
 template <typename Config>
-TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& channels, const TensorMap& q_map,
-                          const TensorMap& k_map, const TensorMap& v_map) {
+TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& channels,
+                          const TensorMap& q_map, const TensorMap& k_map, const TensorMap& v_map) {
   typename SharedPlan<Config>::WorkChannel::Producer work_out{channels.work};
   typename Config::Queries::Producer queries{channels.queries};
   typename Config::Keys::Producer keys{channels.keys};
@@ -26,12 +30,14 @@ TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& ch
   const u32 section_items = static_cast<u32>(*p.tile_count) * p.heads_per_section;
   const u32 items = static_cast<u32>(*p.tile_count) * p.heads;
 
-  // The value block of the previous step is loaded after the key block of this one: the order in which they are used.
+  // The value block of the previous step is loaded after the key block of this one: the order in
+  // which they are used.
   i32 value_first = 0, value_end = 0, value_head = -1;
   auto load_pending_values = [&] {
     if (value_head < 0) return;
     const auto slot = values.acquire();
-    load_rows<typename Config::ValueTile>(v_map, slot.tile, slot.full, value_first, value_end, value_head, CacheHint::evict_last);
+    load_rows<typename Config::ValueTile>(v_map, slot.tile, slot.full, value_first, value_end,
+                                          value_head, CacheHint::evict_last);
   };
 
   for (u32 item = blockIdx.x; item < items;) {
@@ -50,11 +56,13 @@ TLX_DEVICE void load_role(const ForwardParameters& p, const Channels<Config>& ch
       const i32 key_first = tile.k_first + tile.k_begin + block * static_cast<i32>(Config::kKeys);
       if (block == 0) {
         const auto slot = queries.acquire();
-        load_rows<typename Config::QueryTile>(q_map, slot.tile, slot.full, tile.q_first, tile.q_first + tile.rows, work.head,
+        load_rows<typename Config::QueryTile>(q_map, slot.tile, slot.full, tile.q_first,
+                                              tile.q_first + tile.rows, work.head,
                                               CacheHint::evict_first);
       }
       const auto slot = keys.acquire();
-      load_rows<typename Config::KeyTile>(k_map, slot.tile, slot.full, key_first, key_end, kv_head, CacheHint::evict_last);
+      load_rows<typename Config::KeyTile>(k_map, slot.tile, slot.full, key_first, key_end, kv_head,
+                                          CacheHint::evict_last);
       load_pending_values();
       value_first = key_first;
       value_end = key_end;

@@ -1,4 +1,5 @@
-// Compute role of the Hopper forward: one warpgroup, 64 query rows. Score product, mask, softmax or activation, value product.
+// Compute role of the Hopper forward: one warpgroup, 64 query rows. Score product, mask, softmax or
+// activation, value product.
 #pragma once
 
 #include "attention/sm90/forward.h"
@@ -7,23 +8,29 @@ namespace jfa::kernels::sm90 {
 
 constexpr float kNegativeInfinity = -__builtin_huge_valf();
 
-// Named barriers of the compute groups: group g may issue its products after synchronising on turn g (0 is __syncthreads).
+// Named barriers of the compute groups: group g may issue its products after synchronising on turn
+// g (0 is __syncthreads).
 constexpr u32 kTurnBarrier = 1;
 
-// Keys that this thread's two rows may see, counted from the tile's k_first, and the range that all rows of the warp see.
+// Keys that this thread's two rows may see, counted from the tile's k_first, and the range that all
+// rows of the warp see.
 struct RowKeys {
   i32 low[2];
   i32 high[2];
-  i32 warp_low;   // keys in [warp_low, warp_high) need no mask anywhere in the warp
+  i32 warp_low;  // keys in [warp_low, warp_high) need no mask anywhere in the warp
   i32 warp_high;
 };
 
-// Rows beyond the tile's end see everything: their zero-filled queries give finite values that are never stored.
+// Rows beyond the tile's end see everything: their zero-filled queries give finite values that are
+// never stored.
 template <typename Config>
-TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile, u32 first_row, u32 thread) {
+TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile, u32 first_row,
+                                u32 thread) {
   RowKeys keys;
   const u32 lane = thread % 32;
-  i32 q_end = tile.q_length, k_end = tile.k_length;  // of sequence `lane` of a packed tile, counted from its first sequence
+  i32 q_end = tile.q_length,
+      k_end =
+          tile.k_length;  // of sequence `lane` of a packed tile, counted from its first sequence
   if (tile.sequences > 1 && lane < static_cast<u32>(tile.sequences)) {
     q_end = static_cast<const i32*>(p.q_offsets)[tile.sequence + lane + 1] - tile.q_first;
     k_end = static_cast<const i32*>(p.kv_offsets)[tile.sequence + lane + 1] - tile.k_first;
@@ -31,7 +38,8 @@ TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
     const i32 row = first_row + Accumulator<16>::row(thread, half);
-    i32 q_begin = -tile.q_offset, q_stop = tile.q_length - tile.q_offset, k_begin = 0, k_stop = tile.k_length;
+    i32 q_begin = -tile.q_offset, q_stop = tile.q_length - tile.q_offset, k_begin = 0,
+        k_stop = tile.k_length;
     if (tile.sequences > 1) {
       q_begin = 0, k_begin = 0;
       q_stop = ptx::shuffle(q_end, 0), k_stop = ptx::shuffle(k_end, 0);
@@ -53,17 +61,21 @@ TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile
   return keys;
 }
 
-// Online-softmax state of this thread's two rows. Sums are over this thread's columns until the tile ends.
+// Online-softmax state of this thread's two rows. Sums are over this thread's columns until the
+// tile ends.
 struct RowState {
   float max[2];
   float sum[2];
 };
 
 template <typename Config>
-TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& keys, i32 first_key, u32 thread) {
+TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& keys, i32 first_key,
+                            u32 thread) {
   const i32 column = first_key + static_cast<i32>(thread % 4 * 2);
-  const u32 begin[2] = {static_cast<u32>(keys.low[0] - column), static_cast<u32>(keys.low[1] - column)};
-  const u32 count[2] = {static_cast<u32>(keys.high[0] - keys.low[0]), static_cast<u32>(keys.high[1] - keys.low[1])};
+  const u32 begin[2] = {static_cast<u32>(keys.low[0] - column),
+                        static_cast<u32>(keys.low[1] - column)};
+  const u32 count[2] = {static_cast<u32>(keys.high[0] - keys.low[0]),
+                        static_cast<u32>(keys.high[1] - keys.low[1])};
 #pragma unroll
   for (u32 i = 0; i < Accumulator<Config::kKeys>::kRegisters; ++i) {
     const u32 half = Accumulator<Config::kKeys>::half(i);
@@ -72,13 +84,16 @@ TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& k
   }
 }
 
-// Turns scores into probabilities (not normalised) in place; returns the factor by which older sums of each row shrink.
-// The maximum is only raised when it grew by more than 2⁸: until then probabilities stay below 2⁸, and the output accumulator
-// needs no rescaling (FlashAttention-4, "lazy rescaling").
+// Turns scores into probabilities (not normalised) in place; returns the factor by which older sums
+// of each row shrink. The maximum is only raised when it grew by more than 2⁸: until then
+// probabilities stay below 2⁸, and the output accumulator needs no rescaling (FlashAttention-4,
+// "lazy rescaling").
 template <u32 kKeys>
-TLX_DEVICE void online_softmax(Accumulator<kKeys>& scores, RowState& state, float (&shrink)[2], float scale) {
+TLX_DEVICE void online_softmax(Accumulator<kKeys>& scores, RowState& state, float (&shrink)[2],
+                               float scale) {
   constexpr float kLazyLimit = 8;  // log2
-  // Two chains a row for maximum and sum: with two warps a scheduler, one chain of dependent additions would set the pace.
+  // Two chains a row for maximum and sum: with two warps a scheduler, one chain of dependent
+  // additions would set the pace.
   float chain_max[2][2] = {{scores.d[0], scores.d[4]}, {scores.d[2], scores.d[6]}};
 #pragma unroll
   for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
@@ -113,11 +128,12 @@ struct Output {
   i32 q_first, rows, head;
 };
 
-// Normalises the output accumulator of a finished tile, stages it for the store role, and writes the log-sum-exp.
+// Normalises the output accumulator of a finished tile, stages it for the store role, and writes
+// the log-sum-exp.
 template <typename Config>
-TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& channels, Cursor<1>& staged,
-                            const Accumulator<Config::kValueDim>& out, const RowState& state, const Output& output, u32 group,
-                            u32 thread) {
+TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& channels,
+                            Cursor<1>& staged, const Accumulator<Config::kValueDim>& out,
+                            const RowState& state, const Output& output, u32 group, u32 thread) {
   using OutTile = typename Config::OutTile;
   float factor[2] = {p.out_scale, p.out_scale};
   if constexpr (Config::kSoftmax) {
@@ -130,12 +146,14 @@ TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& 
       const i32 row = group * 64 + Accumulator<16>::row(thread, half);
       if (p.lse != nullptr && thread % 4 == 0 && row < output.rows) {
         constexpr float kLn2 = 0.69314718056F;
-        const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2 : kNegativeInfinity;
+        const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2
+                                  : kNegativeInfinity;
         p.lse[output.head * p.lse_rows + output.q_first + row] = lse;
       }
     }
   }
-  ptx::mbarrier_wait(channels.out(group).empty(0), staged.parity ^ 1);  // the store role has read the previous tile
+  ptx::mbarrier_wait(channels.out(group).empty(0),
+                     staged.parity ^ 1);  // the store role has read the previous tile
   staged.advance();
   const u32 lane = thread % 32;
   const u32 row = thread / 32 % 4 * 16 + lane % 16;
@@ -154,9 +172,10 @@ TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& 
   if (lane == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
 }
 
-// One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at each boundary between two steps the
-// scores of the next step and the values of the current one are multiplied at the same time. Boundaries inside a tile are the hot
-// loop (steady); those between tiles handle every other case.
+// One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at
+// each boundary between two steps the scores of the next step and the values of the current one are
+// multiplied at the same time. Boundaries inside a tile are the hot loop (steady); those between
+// tiles handle every other case.
 template <typename Config>
 struct SoftmaxRole {
   static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
@@ -206,7 +225,8 @@ struct SoftmaxRole {
       if (tile.rows == 0 || blocks != 0) return;
       if (next_active) {
         const Accumulator<Config::kValueDim> zeros{};
-        finish_tile<Config>(p, channels, staged, zeros, {{kNegativeInfinity, kNegativeInfinity}, {0, 0}},
+        finish_tile<Config>(p, channels, staged, zeros,
+                            {{kNegativeInfinity, kNegativeInfinity}, {0, 0}},
                             {tile.q_first, tile.rows, head}, group, thread);
       }
     }
@@ -215,8 +235,8 @@ struct SoftmaxRole {
   TLX_DEVICE void issue_scores() {
     ptx::pin_registers(scores.d);
     ptx::wgmma_fence();
-    async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(scores, query_tile, group * 64,
-                                                                                              key_tile);
+    async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
+        scores, query_tile, group * 64, key_tile);
     ptx::wgmma_commit_group();
   }
 
@@ -231,7 +251,8 @@ struct SoftmaxRole {
   TLX_DEVICE void weigh(bool masked, float (&shrink)[2]) {
     if constexpr (!Config::kSoftmax) {
 #pragma unroll
-      for (float& score : scores.d) score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
+      for (float& score : scores.d)
+        score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
     }
     if (masked) mask_scores<Config>(scores, row_keys, tile.k_begin + block * kKeys, thread);
     if constexpr (Config::kSoftmax) {
@@ -273,8 +294,9 @@ struct SoftmaxRole {
     ++block;
   }
 
-  // A boundary between tiles. kScores: this group multiplies the first scores of the next tile; kValues: the last values of the
-  // current one. A group whose half of a tile is empty still takes its turns and gives the tiles back.
+  // A boundary between tiles. kScores: this group multiplies the first scores of the next tile;
+  // kValues: the last values of the current one. A group whose half of a tile is empty still takes
+  // its turns and gives the tiles back.
   template <bool kScores, bool kValues>
   TLX_DEVICE void change_tile() {
     if (has_next()) {
@@ -301,7 +323,8 @@ struct SoftmaxRole {
       if (blocks == 1) queries.release(one_lane);
       key_tile = keys.upcoming();
     }
-    if constexpr (kScores) weigh(tile.full_begin > tile.k_begin || tile.k_begin + kKeys > tile.full_end, shrink);
+    if constexpr (kScores)
+      weigh(tile.full_begin > tile.k_begin || tile.k_begin + kKeys > tile.full_end, shrink);
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
       ptx::pin_registers(out.d);
@@ -310,7 +333,8 @@ struct SoftmaxRole {
       values.release(one_lane);
       value_tile = values.upcoming();
     }
-    if constexpr (kValues) finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
+    if constexpr (kValues)
+      finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
     has_current = has_next();
@@ -321,7 +345,8 @@ struct SoftmaxRole {
 
   // The remaining blocks of an active group's tile.
   TLX_DEVICE void finish_blocks() {
-    const i32 first_full = tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kKeys);
+    const i32 first_full =
+        tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kKeys);
     const i32 end_full = tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kKeys;
     while (block < blocks && block < first_full) steady<true>();
     while (block < blocks && block < end_full) steady<false>();

@@ -1,4 +1,5 @@
-// Store role of the Hopper forward: one thread writes finished output tiles by ragged TMA, clipped at the end of the tile's rows.
+// Store role of the Hopper forward: one thread writes finished output tiles by ragged TMA, clipped
+// at the end of the tile's rows.
 #pragma once
 
 #include "attention/sm90/forward.h"
@@ -22,8 +23,9 @@ TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& ou
       filled[group].advance();
 #pragma unroll
       for (u32 panel = 0; panel < OutTile::kPanels; ++panel) {
-        ptx::tma_store_5d(out_map, channels.out_tile(group) + panel * OutTile::kPanelBytes, panel * OutTile::kPanelColumns,
-                          kRaggedExtent - rows, work.head, kRaggedExtent, work.tile.q_first + work.tile.rows);
+        ptx::tma_store_5d(out_map, channels.out_tile(group) + panel * OutTile::kPanelBytes,
+                          panel * OutTile::kPanelColumns, kRaggedExtent - rows, work.head,
+                          kRaggedExtent, work.tile.q_first + work.tile.rows);
       }
       ptx::bulk_commit_group();
       ptx::bulk_wait_group_read<0>();
