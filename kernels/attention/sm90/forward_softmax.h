@@ -6,7 +6,7 @@
 
 namespace jfa::kernels::sm90 {
 
-constexpr float kNegativeInfinity = -__builtin_huge_valf();
+constexpr float kNegativeInfinity = -__builtin_bit_cast(float, 0x7f800000);  // also known to NVRTC
 
 // Named barriers of the compute groups: group g may issue its products after synchronising on turn
 // g (0 is __syncthreads).
