@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t kChunkBytes = 16;
 constexpr unsigned kSharedAlignment = 128;
+constexpr std::uint64_t kMaxBoxBytes = 228 * 1024;
 
 /// Elements that the traversal visits along dimension d. The innermost dimension has no element
 /// stride.
@@ -29,6 +30,12 @@ std::uint32_t visited(const TensorMap& map, unsigned d) {
 std::uint32_t swizzled(std::uint32_t address, Swizzle swizzle) {
   const std::uint32_t mask = (1u << static_cast<unsigned>(swizzle)) - 1;
   return address ^ (((address >> 7) & mask) << 4);
+}
+
+/// Distance of the rows of a box in shared memory: a swizzled box occupies whole swizzle rows.
+std::uint32_t row_pitch(const TensorMap& map) {
+  return map.swizzle == Swizzle::none ? map.box[0] * element_bytes(map.type)
+                                      : 16u << static_cast<unsigned>(map.swizzle);
 }
 
 void check(const TensorMap& map, std::span<const std::int32_t> coordinates,
@@ -64,12 +71,20 @@ void check(const TensorMap& map, std::span<const std::int32_t> coordinates,
 class BoxWalk {
  public:
   BoxWalk(const TensorMap& map, std::span<const std::int32_t> coordinates,
-          std::uint32_t shared_address, std::vector<BoxRun>& runs)
+          std::uint32_t shared_address, Direction direction, std::vector<BoxRun>& runs)
       : map_(map),
         coordinates_(coordinates),
         shared_(shared_address),
         runs_(runs),
-        element_(element_bytes(map.type)) {}
+        element_(element_bytes(map.type)),
+        inner_size_(static_cast<std::int64_t>(map.size[0])),
+        row_pitch_(row_pitch(map)) {
+    if (direction == Direction::store) {
+      // The copy engine writes whole 16-byte units: a tensor whose rows end within one is exceeded.
+      const std::int64_t unit = kChunkBytes / element_;
+      inner_size_ = (inner_size_ + unit - 1) / unit * unit;
+    }
+  }
 
   void dimension(unsigned d, std::uint64_t address, bool in_bounds) {
     if (d == 0) return row(address, in_bounds);
@@ -88,12 +103,13 @@ class BoxWalk {
   void row(std::uint64_t address, bool in_bounds) {
     const std::int64_t first = coordinates_[0];
     const std::int64_t end = first + map_.box[0];
-    const auto size = static_cast<std::int64_t>(map_.size[0]);
+    const std::uint32_t row_start = shared_;
     const std::int64_t inside_first = in_bounds ? std::clamp<std::int64_t>(0, first, end) : end;
-    const std::int64_t inside_end = in_bounds ? std::clamp(size, inside_first, end) : end;
+    const std::int64_t inside_end = in_bounds ? std::clamp(inner_size_, inside_first, end) : end;
     piece(address, first, inside_first, false);
     piece(address, inside_first, inside_end, true);
     piece(address, inside_end, end, false);
+    shared_ = row_start + row_pitch_;
   }
 
   void piece(std::uint64_t row_address, std::int64_t first, std::int64_t end, bool in_bounds) {
@@ -116,6 +132,8 @@ class BoxWalk {
   std::uint32_t shared_;
   std::vector<BoxRun>& runs_;
   std::int64_t element_;
+  std::int64_t inner_size_;
+  std::uint32_t row_pitch_;
 };
 
 template <class Word, class Convert>
@@ -131,30 +149,31 @@ void convert_each(std::span<std::byte> bytes, Convert convert) {
 }  // namespace
 
 std::uint32_t box_bytes(const TensorMap& map) {
-  std::uint32_t bytes = element_bytes(map.type);
+  std::uint64_t bytes = element_bytes(map.type);
   for (unsigned d = 0; d < map.rank; ++d) bytes *= visited(map, d);
-  return bytes;
+  if (bytes > kMaxBoxBytes) {
+    throw std::invalid_argument("tensor copy: the box has " + std::to_string(bytes) +
+                                " bytes; at most " + std::to_string(kMaxBoxBytes) +
+                                " fit into shared memory");
+  }
+  return static_cast<std::uint32_t>(bytes);
 }
 
 void append_box_runs(const TensorMap& map, std::span<const std::int32_t> coordinates,
                      std::uint32_t shared_address, Direction direction, std::vector<BoxRun>& runs) {
   check(map, coordinates, shared_address, direction);
-  BoxWalk(map, coordinates, shared_address, runs).dimension(map.rank - 1, map.address, true);
+  runs.reserve(runs.size() + box_bytes(map) / kChunkBytes);
+  BoxWalk(map, coordinates, shared_address, direction, runs)
+      .dimension(map.rank - 1, map.address, true);
 }
 
 void fill_out_of_bounds(const TensorMap& map, std::span<std::byte> destination) {
-  std::fill(destination.begin(), destination.end(), std::byte{0});
-  if (map.fill == OutOfBoundsFill::zero) return;
-  switch (map.type) {
-    case DataType::f16:
-    case DataType::bf16:
-      return convert_each<std::uint16_t>(destination,
-                                         [](std::uint16_t) { return std::uint16_t{0x7fff}; });
-    case DataType::f64:
-      return convert_each<std::uint64_t>(destination,
-                                         [](std::uint64_t) { return 0x7fffffffffffffffull; });
-    default:
-      return convert_each<std::uint32_t>(destination, [](std::uint32_t) { return 0x7fffffffu; });
+  // The NaN of every type is made of this 16-bit pattern (as measured).
+  constexpr std::uint16_t kNanPattern = 0x7ff7;
+  if (map.fill == OutOfBoundsFill::zero) {
+    std::fill(destination.begin(), destination.end(), std::byte{0});
+  } else {
+    convert_each<std::uint16_t>(destination, [](std::uint16_t) { return kNanPattern; });
   }
 }
 

@@ -20,12 +20,14 @@ struct BoxRun {
   bool in_bounds;
 };
 
-/// Bytes that the box takes in shared memory, which is also what a load adds to the barrier's
-/// transaction count.
+/// Bytes of the box, which is what a load takes from the barrier's transaction count. In shared
+/// memory a swizzled box whose rows are narrower than the swizzle width occupies more: its rows
+/// start at multiples of that width. Throws std::invalid_argument beyond 228 KiB.
 std::uint32_t box_bytes(const TensorMap& map);
 
 /// What the copy does: loads fill the shared bytes beyond the tensor's bounds, stores and
-/// reductions skip them.
+/// reductions skip them, along dimension 0 in units of 16 bytes: a row that ends within a unit is
+/// written up to the unit's end (as measured).
 enum class Direction : std::uint8_t { load, store };
 
 /// Appends the runs of the box at `coordinates` (map.rank signed element coordinates) in ascending
