@@ -76,8 +76,9 @@ void load_queries(const BackwardContext& context, const SequenceView& sequence, 
       scratch.delta[i] = row_dot(scratch.row, gradient, out.width);
       const float* lse = static_cast<const float*>(args.lse.data) + head * args.lse.strides[0];
       const std::int64_t row = sequence.out_row + first + i;
-      scratch.lse[i] = static_cast<float>(1.4426950408889634 *
-                                          static_cast<double>(lse[row * args.lse.strides[1]]));
+      const double exact = 1.4426950408889634 * static_cast<double>(lse[row * args.lse.strides[1]]);
+      scratch.lse[i] = static_cast<float>(exact);
+      scratch.lse_rest[i] = static_cast<float>(exact - static_cast<double>(scratch.lse[i]));
     }
     const auto scale = static_cast<float>(context.out_scale_of(sequence, first + i));
     if (scale == 1) continue;
@@ -101,14 +102,16 @@ kernels::Visibility see_block(const BackwardContext& context, const SequenceView
 
 // p holds products and d_s the gradient of P; both become P and the gradient of S, zero where
 // hidden.
-void softmax_gradient_row(float late_scale, float lse, float delta, KeyRange range,
+void softmax_gradient_row(float late_scale, float lse, float lse_rest, float delta, KeyRange range,
                           float* HWY_RESTRICT p, float* HWY_RESTRICT d_s) {
   const Floats f32;
   const FloatVector scale = hn::Set(f32, late_scale);
   const FloatVector subtract = hn::Set(f32, lse);
+  const FloatVector rest = hn::Set(f32, lse_rest);
   const FloatVector mean = hn::Set(f32, delta);
   for (std::int64_t j = range.begin; j < range.end; j += kLanes) {
-    const FloatVector value = exp2_of(hn::MulSub(hn::LoadU(f32, p + j), scale, subtract));
+    const FloatVector value =
+        exp2_of(hn::Sub(hn::MulSub(hn::LoadU(f32, p + j), scale, subtract), rest));
     hn::StoreU(value, f32, p + j);
     hn::StoreU(hn::Mul(value, hn::Sub(hn::LoadU(f32, d_s + j), mean)), f32, d_s + j);
   }
@@ -143,7 +146,8 @@ void gradient_rows(const Scores& scores, std::int64_t first, std::int64_t rows, 
         std::fill_n(d_s, end, 0.0F);
         continue;
       }
-      softmax_gradient_row(scores.late_scale, scratch.lse[i], scratch.delta[i], range, p, d_s);
+      softmax_gradient_row(scores.late_scale, scratch.lse[i], scratch.lse_rest[i], scratch.delta[i],
+                           range, p, d_s);
     } else {
       with_activation(scores.activation, [&](auto activation) HWY_ATTR {
         activation_gradient_row<activation()>(scores, range, p, d_s);

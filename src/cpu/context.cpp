@@ -106,12 +106,11 @@ Scores Context::scores_of(const SequenceView& sequence, std::int64_t head) const
   scores.activation = args.activation;
   scores.leaky_slope = static_cast<float>(args.leaky_slope);
   const double unit = args.activation == Activation::softmax ? 1.4426950408889634 : 1.0;
-  scores.unit = static_cast<float>(unit);
   scores.scale = static_cast<float>(call.scale);
   scores.shift = sequence.mask.bottom_right != 0 ? sequence.k_length - sequence.q_length : 0;
   scores.adjusted = bias.dense.present() || bias.alibi_slopes.present() ||
                     bias.position_table.present() || bias.time_table.present() || call.scale <= 0;
-  scores.late_scale = scores.adjusted ? 1.0F : static_cast<float>(call.scale * unit);
+  scores.late_scale = static_cast<float>(scores.adjusted ? unit : call.scale * unit);
   if (bias.dense.present()) {
     const Tensor& dense = bias.dense;
     const std::int64_t offset = (dense.shape[0] == 1 ? 0 : sequence.index * dense.strides[0]) +
@@ -218,6 +217,7 @@ BackwardScratch::BackwardScratch(const Call& call, const Blocking& sizes, std::i
   row = carver.take<float>(v_stride);
   delta = carver.take<float>(blocking.rows);
   lse = carver.take<float>(blocking.rows);
+  lse_rest = carver.take<float>(blocking.rows);
   intervals = carver.take<kernels::RowIntervals>(blocking.rows);
   ranges = carver.take<RowRange>(blocking.rows);
   groups = carver.take<KeyRange>((blocking.rows + kGroupLeast - 1) / kGroupLeast);

@@ -43,14 +43,13 @@ class TimeBuckets {
   std::vector<std::int64_t> bucket_of_power_;    // bucket of the difference 2^e
 };
 
-// How the raw products Q·K of one sequence and head become scores. For softmax, scores are in units
-// of ln 2 (so that exp is exp2); for elementwise activations they are the S of the contract.
+// How the raw products Q·K of one sequence and head become scores.
 struct Scores {
   Activation activation = Activation::softmax;
   float leaky_slope = 0;
-  float unit = 1;         // log2(e) for softmax, else 1
-  float scale = 1;        // of the contract
-  float late_scale = 1;   // multiplies the products inside exp2 / act; 1 after adjust()
+  float scale = 1;  // of the contract
+  // Multiplies a row inside exp2 (log2 e included) or act: scale · products, or adjusted scores.
+  float late_scale = 1;
   bool adjusted = false;  // a pass over the products comes first: bias, or a scale that is not > 0
 
   Rows dense;  // bias rows of this sequence and head; data == nullptr: absent
@@ -174,7 +173,10 @@ struct BackwardScratch {
   float* d_q = nullptr;       // [dq_rows][D]
   float* row = nullptr;       // [Dv], a row of the output
   float* delta = nullptr;     // [rows], Σ d_out · out
-  float* lse = nullptr;       // [rows], in units of ln 2
+  // [rows], lse / ln 2 as the sum of two float32: with scores in the hundreds one would cost
+  // digits.
+  float* lse = nullptr;
+  float* lse_rest = nullptr;
   kernels::RowIntervals* intervals = nullptr;
   RowRange* ranges = nullptr;
   KeyRange* groups = nullptr;

@@ -93,7 +93,7 @@ HWY_INLINE void fill_hidden(float* row, std::int64_t begin, std::int64_t end, co
   std::fill(row + range.second.end, row + end, value);
 }
 
-// row[j] = unit · (scale · row[j] + bias(i, key + j)) for j in [begin, end), key the first key of
+// row[j] = scale · row[j] + bias(i, key + j) for j in [begin, end), key the first key of
 // the block.
 HWY_NOINLINE inline void adjust_row(const Scores& scores, std::int64_t i, std::int64_t key,
                                     std::int64_t begin, std::int64_t end, float* HWY_RESTRICT row) {
@@ -128,9 +128,6 @@ HWY_NOINLINE inline void adjust_row(const Scores& scores, std::int64_t i, std::i
       const std::int64_t other = scores.k_times[(key + j) * scores.k_time_stride];
       row[j] += scores.time_table[scores.buckets->bucket_of(time, other) * scores.time_stride];
     }
-  }
-  if (scores.unit != 1) {
-    for (std::int64_t j = begin; j < end; ++j) row[j] *= scores.unit;
   }
 }
 
