@@ -51,19 +51,22 @@ double add_to_odd(double a, double b) {
   return std::bit_cast<double>(bits | 1);
 }
 
+double smallest_normal(Format format) {
+  return format == Format::f16 ? 0x1p-14 : 0x1p-126;
+}
+
 double read_half(Format format, std::uint16_t bits, HalfOptions options) {
   const double value = format == Format::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
-  return options.flush && std::fabs(value) < (format == Format::f16 ? 0x1p-14 : 0x1p-126)
-             ? std::copysign(0.0, value)
-             : value;
+  return options.flush && std::fabs(value) < smallest_normal(format) ? std::copysign(0.0, value)
+                                                                     : value;
 }
 
 std::uint16_t write_half(Format format, double value, HalfOptions options) {
-  auto bits = static_cast<std::uint16_t>(
+  // Results are flushed by their value before rounding (as measured).
+  if (options.flush && std::fabs(value) < smallest_normal(format))
+    value = std::copysign(0.0, value);
+  return static_cast<std::uint16_t>(
       encode(format, value, {.relu = options.relu, .saturate_to_one = options.saturate}));
-  const std::uint16_t exponent_mask = format == Format::f16 ? 0x7c00 : 0x7f80;
-  if (options.flush && (bits & exponent_mask) == 0) bits &= 0x8000;
-  return bits;
 }
 
 float with_flush(float a, bool flush) {

@@ -143,10 +143,12 @@ std::uint32_t encode(Format format, double value, EncodeOptions options) {
   const int tf32_shift =
       format == Format::tf32 ? 13 : 0;  // tf32 keeps the place of binary32's upper bits
   const int sign_bit = layout.exponent_bits + layout.mantissa_bits;
-  if (options.flush_input && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
+  if (options.flush_input && format != Format::f16 && std::fabs(value) < 0x1p-126) {
+    value = std::copysign(0.0, value);
+  }
   if (std::isnan(value)) {
     if (options.saturate_to_one) return 0;
-    return format == Format::tf32 ? 0x7fffffffu : layout.nan;
+    return layout.nan << tf32_shift;
   }
   if (options.relu && std::signbit(value)) value = 0;
   if (options.saturate_to_one) value = value <= 0 ? 0.0 : std::fmin(value, 1.0);

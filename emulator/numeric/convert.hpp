@@ -21,7 +21,8 @@ struct EncodeOptions {
                            // becomes the canonical NaN
   bool relu = false;       // negative values become +0, NaN becomes the canonical NaN
   bool saturate_to_one = false;  // `.sat`: clamp to [0, 1], NaN becomes +0
-  bool flush_input = false;      // `.ftz`: a subnormal binary32 input counts as zero of its sign
+  bool flush_input =
+      false;  // `.ftz`: a subnormal binary32 input counts as zero, except for f16 (as measured)
 };
 
 /// Rounds `value` to `format` and returns its bits. e4m3 has no infinity: overflow without

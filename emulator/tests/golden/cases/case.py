@@ -71,7 +71,8 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Compare:
-    """exact | digest (exact, stored as one hash per 256 bytes) | ulp | absolute; the latter two per element."""
+    """exact | digest (exact, stored as one hash per 256 bytes), or per element with a bound on the error: ulp | absolute | relative |
+    mixed (relative to the larger of one and the magnitude). The latter four treat all NaNs as equal."""
 
     mode: str = "exact"
     element: str = "b32"

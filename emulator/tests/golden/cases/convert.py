@@ -77,7 +77,7 @@ def float_cases() -> Iterator[Case]:
 def narrow_cases() -> Iterator[Case]:
     for rounding in ("rna", "rn", "rz"):
         for modifier in ("", ".relu", ".satfinite", ".relu.satfinite"):
-            yield convert(f"{rounding}{modifier}.tf32.f32", "b32", "f32")
+            yield convert(f"{rounding}{modifier}.tf32.f32", "f32", "f32")
     for narrow in ("e4m3x2", "e5m2x2"):
         for modifier in ("", ".relu"):
             yield instruction_case(f"cvt.rn.satfinite{modifier}.{narrow}.f32", "b16", ["f32", "f32"])
