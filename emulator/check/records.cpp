@@ -8,7 +8,7 @@ RecordId Records::add(Record record) {
     Record& last = records_[recent / 32];
     if (last.operation == nullptr && last.instruction == record.instruction &&
         last.agent == record.agent && last.time == record.time && last.kind == record.kind &&
-        last.cluster == record.cluster) {
+        last.strong == record.strong && last.cluster == record.cluster) {
       last.lanes |= record.lanes;
       last.sequence = record.sequence;
       return recent;
