@@ -75,7 +75,7 @@ class Parameters(ctypes.Structure):
     _fields_ = (
         ("tiles", ctypes.c_void_p),
         ("tile_count", ctypes.c_void_p),
-        ("next_work", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),
         ("heads", ctypes.c_int),
         ("heads_per_section", ctypes.c_int),
         ("heads_per_kv_head", ctypes.c_int),
@@ -239,7 +239,7 @@ class Forward:
         self.offsets = torch.tensor(offsets, device="cuda")
         self._tiles = torch.tensor(table, device="cuda")
         self._count = torch.tensor([len(table)], dtype=torch.int32, device="cuda")
-        self._next = torch.zeros(1, dtype=torch.int32, device="cuda")
+        self._counters = torch.zeros(2, dtype=torch.int32, device="cuda")
         self._driver, self._kernel = driver, kernel
         self._multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
         section = heads_per_section(heads, int(lengths.max(initial=1)))
@@ -247,7 +247,7 @@ class Forward:
             Parameters(
                 self._tiles.data_ptr(),
                 self._count.data_ptr(),
-                self._next.data_ptr(),
+                self._counters.data_ptr(),
                 heads,
                 section,
                 1,
@@ -269,7 +269,6 @@ class Forward:
         )
 
     def __call__(self) -> None:
-        self._next.zero_()
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         self._driver.call(
             "cuLaunchKernel",

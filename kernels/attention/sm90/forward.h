@@ -56,10 +56,16 @@ struct Work {
   int padding[3];
 };
 
+// Zero before the first launch; every launch leaves them zero.
+struct WorkCounters {
+  unsigned next;      // work items taken beyond the first wave
+  unsigned finished;  // CTAs that found nothing left
+};
+
 struct ForwardParameters {
   const TileWork* tiles;  // longest first
   const int* tile_count;
-  unsigned* next_work;  // 0 at launch; work items beyond the first wave are taken from here
+  WorkCounters* counters;
   int heads;
   int heads_per_section;  // divides `heads`: all tiles of these heads come before the next heads,
                           // so that their keys stay in L2
