@@ -1,7 +1,7 @@
-"""The seeded bugs: one change of a good kernel's text each, and the kinds of report that name it rightly.
+"""The seeded bugs: one change of a good kernel's text each, and the kinds of report that name it.
 
-Where two kinds are given, the schedule decides which comes first: with a wrong byte count, for example,
-the kernel either hangs or reads a tile before it has arrived.
+Where several kinds are given, the schedule decides which comes first: with a wrong byte count, for
+example, the kernel either hangs or reads a tile before it has arrived.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ RACE, FENCE, UNINITIALISED = "data_race", "missing_fence", "uninitialised"
 BOUNDS, MISALIGNED, BARRIER = "out_of_bounds", "misaligned", "barrier_protocol"
 DEADLOCK, REUSE, DESCRIPTOR = "deadlock", "in_flight_reuse", "bad_descriptor"
 BUDGET, PENDING, DIVERGENCE = "register_budget", "left_pending", "divergence"
+
+#: The loop of tma_ring that reads a tile.
+_CHANGE = (
+    "    for (int i = thread; i < kTile * kTile; i += kWorkers) "
+    "changed[i] = 2.0f * loaded[stage][i] + 1.0f;\n"
+)
 
 MUTATIONS = [
     # --- TMA ring: barriers, transaction bytes, proxies, store groups
@@ -98,10 +104,8 @@ MUTATIONS = [
     Mutation(
         "buffer released before it is read",
         "tma_ring",
-        "    for (int i = thread; i < kTile * kTile; i += kWorkers) changed[i] = 2.0f * loaded[stage][i] + 1.0f;\n"
-        "    mbarrier_arrive(&empty[stage]);\n",
-        "    mbarrier_arrive(&empty[stage]);\n"
-        "    for (int i = thread; i < kTile * kTile; i += kWorkers) changed[i] = 2.0f * loaded[stage][i] + 1.0f;\n",
+        _CHANGE + "    mbarrier_arrive(&empty[stage]);\n",
+        "    mbarrier_arrive(&empty[stage]);\n" + _CHANGE,
         (RACE, REUSE),
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""Good kernels stay clean under every schedule; every seeded bug is reported with the right kind."""
+"""Good kernels stay clean under every schedule; seeded bugs are reported with the right kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def _case(kernel: str) -> Case:
 def _compile(kernel: str, old: str, new: str) -> str:
     source = _text(kernel)
     if old:
-        assert source.count(old) == 1, f"{kernel}: the text to change occurs {source.count(old)} times"
+        assert source.count(old) == 1, (
+            f"{kernel}: the text to change occurs {source.count(old)} times"
+        )
         source = source.replace(old, new)
     return nvrtc.compile_ptx(
         source, f"{kernel}.cu", {"sm90.cuh": (KERNELS / "sm90.cuh").read_text()}
@@ -69,7 +71,9 @@ def test_mutation_is_found(mutation: Mutation) -> None:
     for schedule in SCHEDULES:
         run = _run(mutation.kernel, ptx, schedule)
         found = sorted({report.kind for report in run.result.reports})
-        line = f"{mutation.name:50} {'/'.join(mutation.kinds):40} {schedule[0]}{schedule[1]}: {found}"
+        line = (
+            f"{mutation.name:50} {'/'.join(mutation.kinds):40} {schedule[0]}{schedule[1]}: {found}"
+        )
         print(line)
         assert found, f"not reported: {line}"
         assert set(found) <= set(mutation.kinds), f"wrong kind: {line}\n{run.reports()}"

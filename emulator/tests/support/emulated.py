@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import ptxemu
@@ -20,7 +21,7 @@ SCHEDULES: list[tuple[str, int]] = [
     ("random", 3),
 ]
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An array that the kernel writes: never initialised before, so unwritten bytes are noticed."""
+    """An array that the kernel writes; not initialised, so that unwritten bytes are noticed."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic] | type[np.generic]
@@ -41,7 +42,7 @@ class Output:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map over another argument: `box` in the order of the array's dimensions (last = inner).
+    """A tensor map over another argument; `box` follows the array's dimensions (last = inner).
 
     `type` and `swizzle` are the driver's numbers (CUtensorMapDataType, CUtensorMapSwizzle).
     """
@@ -98,7 +99,7 @@ def _encode(device_map: TensorMap, address: int, array_shape: tuple[int, ...], i
 def run_kernel(
     ptx: str,
     kernel: str,
-    arguments: dict[str, Argument],
+    arguments: Mapping[str, Argument],
     *,
     grid: Sequence[int],
     block: int,
@@ -110,8 +111,8 @@ def run_kernel(
 ) -> Run:
     """Launches `kernel` once.
 
-    `arguments` are allocated in order; `parameters` lists the kernel's parameters (names of arguments,
-    or scalars), by default all arguments in order.
+    `arguments` are allocated in order; `parameters` lists the kernel's parameters (names of
+    arguments, or scalars), by default all arguments in order.
     """
     device = ptxemu.Device(settings or settings_for(("eager", 1)))
     module = device.load(ptx, name)

@@ -15,7 +15,9 @@ class CompileError(Exception):
 def _candidates() -> list[str]:
     found: list[str] = []
     package = importlib.util.find_spec("nvidia")
-    for folder in package.submodule_search_locations if package and package.submodule_search_locations else []:
+    for folder in (
+        package.submodule_search_locations if package and package.submodule_search_locations else []
+    ):
         found += [str(path) for path in sorted(Path(folder).glob("**/libnvrtc.so.*"))]
     return [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
-import triton  # noqa: E402  (reads the environment on import)
-from triton.backends.compiler import GPUTarget  # noqa: E402
-from triton.compiler import ASTSource  # noqa: E402
-from triton.experimental.gluon import GluonASTSource  # noqa: E402
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon import GluonASTSource
 
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -39,9 +39,9 @@ def compile_kernel(
 ) -> CompiledKernel:
     """PTX of `kernel`.
 
-    `signature` maps run-time arguments to Triton types ("*fp16", "i32", "tensordesc<fp16[128,64]>");
-    `constants` gives the compile-time ones. Pointers and 32-bit integers are declared multiples of 16,
-    which the tests' allocations and shapes are.
+    `signature` maps run-time arguments to Triton types ("*fp16", "i32",
+    "tensordesc<fp16[128,64]>"); `constants` gives the compile-time ones. Pointers are declared
+    multiples of 16, which the tests' allocations are.
     """
     constants = dict(constants or {})
     full_signature = {name: signature.get(name, "constexpr") for name in kernel.arg_names}

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from emulated import SCHEDULES, settings_for  # noqa: E402
-from ptxemu import Settings  # noqa: E402
+from emulated import SCHEDULES, settings_for
+from ptxemu import Settings
 
 
 @pytest.fixture(params=SCHEDULES, ids=lambda schedule: f"{schedule[0]}{schedule[1]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from compiler import CompiledKernel
@@ -24,15 +24,18 @@ def descriptor(kernel: CompiledKernel, index: int, base: str, element_bytes: int
 
 def launch(
     kernel: CompiledKernel,
-    arrays: dict[str, Argument],
+    arrays: Mapping[str, Argument],
     arguments: Sequence[str | Scalar],
     *,
     grid: Sequence[int],
     settings: Settings,
 ) -> Run:
-    """`arguments` are the kernel's run-time arguments: names of arrays, scalars, or "@name" for a descriptor
-    of an array, which Triton expands to map, shape and strides."""
-    everything = dict(arrays)
+    """Runs `kernel`.
+
+    `arguments` are its run-time arguments: names of arrays, scalars, or "@name" for a descriptor of
+    an array, which Triton expands to map, shape and strides.
+    """
+    everything: dict[str, Argument] = dict(arrays)
     parameters: list[str | Scalar] = []
     descriptors = 0
     for argument in arguments:

@@ -32,10 +32,10 @@ def _softmax(scores: Values, causal: bool) -> tuple[Values, Values]:
 
 
 def _assert_close(got: Values, expected: Values, mantissa_bits: int) -> None:
-    """Relative Frobenius error within two roundings of the element type, worst element within eight.
+    """Relative Frobenius error within two roundings of the element type, worst element in eight.
 
-    P is rounded to the element type once, the result once more; both errors are relative to values of
-    the size of V.
+    P is rounded to the element type once, the result once more; both errors are relative to values
+    of the size of V.
     """
     rounding = 2.0 ** -(mantissa_bits + 1)
     error = got.astype(np.float64) - expected
@@ -123,7 +123,7 @@ BACKWARD = {
 @cache
 def _compile_backward(name: str, causal: bool) -> CompiledKernel:
     gradients = {"attention_backward_keys": ["dk", "dv"], "attention_backward_queries": ["dq"]}
-    signature = dict(BACKWARD) | {gradient: "*fp32" for gradient in gradients[name]}
+    signature = dict(BACKWARD) | dict.fromkeys(gradients[name], "*fp32")
     constants = {"D": 64, "BM": 64, "BN": 64, "CAUSAL": causal}
     return compile_kernel(getattr(attention, name), signature, constants, stages=2)
 

@@ -129,7 +129,7 @@ def _tiles(extent: int, tile: int) -> int:
 
 
 def _compare(got: Values, a: Values, b: Values, output: str, accumulator_ulp: float) -> None:
-    """`got` against a b^T: every partial sum rounded to the accumulator, the result to the output."""
+    """`got` against a b^T: sums are rounded to the accumulator, the result to the output."""
     exact = a @ b.T
     if output == "i32":
         np.testing.assert_array_equal(got, exact)

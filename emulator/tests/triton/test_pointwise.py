@@ -79,7 +79,7 @@ def test_softmax_rows(settings: Settings) -> None:
     )
     assert run.result.clean, run.reports()
     p = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
-    # exp(x) = ex2(x log2 e): the argument's rounding costs |x| ulp; the sum and the quotient a few more.
+    # exp(x) = ex2(x log2 e): rounding the argument costs |x| ulp, sum and quotient a few more.
     np.testing.assert_allclose(
         run.arrays["out"], p / p.sum(axis=1, keepdims=True), rtol=64 * ULP, atol=1e-30
     )

@@ -1,6 +1,6 @@
 """Flash attention in Triton: forward with TMA, backward with plain pointers, jagged forward."""
 
-# ruff: noqa: N803, N806  (capital names mark compile-time sizes, as usual in Triton)
+
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
@@ -137,7 +137,7 @@ def attention_backward_queries(
 def jagged_attention_forward(
     q, k, v, offsets, out, heads, scale_log2, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
 ):
-    """Causal attention over packed sequences; q, k, v, out [total, heads, D]; empty sequences are allowed."""
+    """Causal attention over packed sequences, some empty; q, k, v, out [total, heads, D]."""
     first = tl.load(offsets + tl.program_id(1))
     length = tl.load(offsets + tl.program_id(1) + 1) - first
     start = tl.program_id(0) * BM

@@ -1,6 +1,6 @@
 """Matrix products: TMA + wgmma, persistent, warp-specialised, split-K with atomics, mma.sync."""
 
-# ruff: noqa: N803, N806  (capital names mark compile-time sizes, as usual in Triton)
+
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
@@ -45,7 +45,7 @@ def gemm_tma_row_major_b(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: 
 
 @triton.jit
 def gemm_persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """A grid smaller than the number of tiles; the loop over tiles is fused with the loop over K."""
+    """A grid smaller than the number of tiles; the loops over tiles and K are fused."""
     tiles_n = tl.cdiv(N, BN)
     tiles = tl.cdiv(M, BM) * tiles_n
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):

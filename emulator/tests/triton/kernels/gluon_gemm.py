@@ -1,6 +1,6 @@
 """Kernels in Gluon, Triton's low-level dialect: roles, barriers and buffers are written by hand."""
 
-# ruff: noqa: N803, N806  (capital names mark compile-time sizes, as usual in Triton)
+
 # mypy: ignore-errors
 # Gluon parses these functions itself: their arguments are device values, not Python objects.
 from triton.experimental import gluon
@@ -48,7 +48,7 @@ def _multiply_role(c, a_ring, b_ring, full, empty, row, column, k_tiles, STAGES:
 
 @gluon.jit
 def gemm_roles(a, b, c, N, K, STAGES: gl.constexpr):
-    """c[M, N] = a[M, K] b[N, K]^T with a load warp and a multiplying warpgroup around a ring of buffers."""
+    """c[M, N] = a[M, K] b[N, K]^T: a load warp and a multiplying warpgroup around a ring."""
     BM: gl.constexpr = a.block_type.shape[0]
     BN: gl.constexpr = b.block_type.shape[0]
     BK: gl.constexpr = a.block_type.shape[1]

@@ -1,6 +1,6 @@
 """Kernels without matrix products: element-wise, row-wise, scans, sorts, atomics."""
 
-# ruff: noqa: N803, N806  (capital names mark compile-time sizes, as usual in Triton)
+
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
@@ -55,7 +55,7 @@ def layer_norm(x, weight, bias, out, mean_out, rstd_out, columns, eps, BLOCK: tl
 def layer_norm_weight_gradient(
     x, dy, mean, rstd, lock, dw, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Each program sums ROWS rows, then adds its part to dw under a spin lock (compare-and-swap, exchange)."""
+    """Each program sums ROWS rows, then adds its part to dw under a spin lock."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     valid = (row < rows)[:, None] & (column < columns)[None, :]
