@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   add_bench(app, exit_code);
   add_explain(app, exit_code);
   add_info(app, exit_code);
+  add_cache(app, exit_code);
+  add_bundle(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

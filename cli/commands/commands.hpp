@@ -33,5 +33,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
+void add_cache(CLI::App& app, int& exit_code);
+void add_bundle(CLI::App& app, int& exit_code);
 
 }  // namespace jfa::tool

@@ -23,12 +23,19 @@ std::string nvrtc_status() {
     const jit::CompilerInfo compiler = jit::default_store().compiler();
     return fmt::format("{} at {}", compiler.name, compiler.path.string());
   } catch (const Error& error) {
-    return fmt::format("none ({}); get it with: pip install nvidia-cuda-nvrtc", error.what());
+    return error.what();
   }
 }
 
+// Further lines of the text are indented below the first.
 void print_line(std::string_view label, std::string_view text) {
-  fmt::print("{} {}\n", paint(Colour::bold, pad_right(label, 14)), text);
+  constexpr std::size_t kWidth = 14;
+  std::string indented;
+  for (const char c : text) {
+    indented += c;
+    if (c == '\n') indented.append(kWidth + 1, ' ');
+  }
+  fmt::print("{} {}\n", paint(Colour::bold, pad_right(label, kWidth)), indented);
 }
 
 int run(bool as_json) {

@@ -18,7 +18,10 @@ constexpr double kWidth = 880;
 
 // Plot area of a chart with numbers at its left and bottom.
 struct Frame {
-  double left = 56, top = 26, right = kWidth - 8, bottom = 250;
+  double left = 56;
+  double top = 30;
+  double right = kWidth - 8;
+  double bottom = 250;
 
   double width() const { return right - left; }
   double height() const { return bottom - top; }
@@ -85,6 +88,7 @@ std::string length_chart(const RunReport& report) {
   const Frame frame;
   Svg svg(kWidth, frame.bottom + 44, "Histogram: users by length of their history");
   draw_vertical_scale(svg, frame, static_cast<double>(most));
+  svg.text(0, 8, "start", "muted", "users");
 
   const double step = frame.width() / static_cast<double>(bins.size());
   const double gap = std::min(2.0, step / 4);
@@ -128,7 +132,7 @@ std::string padding_chart(const RunReport& report) {
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
   const auto users = static_cast<double>(lengths.size());
   const auto longest = static_cast<double>(lengths.front());
-  const Frame frame;
+  const Frame frame{.top = 22};
   Svg svg(kWidth, frame.bottom + 44,
           "Histories side by side, longest first, inside the rectangle of a padded batch");
   svg.rect(frame.left, frame.top, frame.width(), frame.height(), "padding",
@@ -157,6 +161,7 @@ std::string padding_chart(const RunReport& report) {
     svg.text(frame.left + tick / users * frame.width(), frame.bottom + 18, "middle", "muted",
              show_count(static_cast<std::int64_t>(tick)));
   }
+  svg.text(0, 8, "start", "muted", "events in a history");
   svg.text(frame.left + frame.width() / 2, frame.bottom + 38, "middle", "muted",
            "users, longest history first");
   return svg.finish();
