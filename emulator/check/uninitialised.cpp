@@ -11,6 +11,11 @@ namespace ptxemu::check {
 using exec::AccessKind;
 using ir::Category;
 
+namespace {
+/// Undefined bytes of a copy are tracked in pieces of this size.
+constexpr std::uint64_t kGrain = 4;
+}  // namespace
+
 Uninitialised::Uninitialised(const exec::ClusterView& view, Synchronisation& synchronisation,
                              GlobalShadow& global, exec::ReportSink& sink)
     : view_(view), synchronisation_(synchronisation), global_(global), sink_(sink) {
@@ -245,32 +250,49 @@ void Uninitialised::copy_source(const exec::Access& access) {
   if (operation == nullptr) return;
   Copy copy;
   for (const exec::Access::Range& range : access.ranges) {
-    copy.sources.push_back(range);
-    copy.undefined.push_back(!defined(access, range.address, range.bytes));
+    if (!defined(access, range.address, range.bytes)) {
+      for (std::uint64_t at = 0; at < range.bytes; at += kGrain) {
+        const std::uint64_t piece = std::min(kGrain, range.bytes - at);
+        if (defined(access, range.address + at, piece)) continue;
+        if (copy.undefined.empty()) copy.first = {range.address + at, piece};
+        copy.undefined.push_back({copy.bytes + at, piece});
+      }
+    }
+    copy.bytes += range.bytes;
   }
-  const bool any =
-      std::find(copy.undefined.begin(), copy.undefined.end(), true) != copy.undefined.end();
-  if (any) operation->tainted = true;
-  if (any && access.agent.kind != exec::AgentKind::tensor_core) {
+  if (copy.undefined.empty()) return;
+  operation->tainted = true;
+  if (access.agent.kind != exec::AgentKind::tensor_core) {
     copies_[access.operation] = std::move(copy);
   }
 }
 
 void Uninitialised::copy_destination(const exec::Access& access) {
+  std::uint64_t bytes = 0;
+  for (const exec::Access::Range& range : access.ranges) {
+    define(access, range.address, range.bytes, true);
+    bytes += range.bytes;
+  }
   const auto found = copies_.find(access.operation);
-  const Copy* copy = found == copies_.end() ? nullptr : &found->second;
-  // A multicast writes the same ranges to several CTAs; a fill has no source and is defined.
-  const bool paired = copy != nullptr && copy->sources.size() == access.ranges.size();
-  for (std::size_t i = 0; i < access.ranges.size(); ++i) {
-    const exec::Access::Range& range = access.ranges[i];
-    const bool undefined = paired && copy->undefined[i] && copy->sources[i].bytes == range.bytes;
-    if (undefined && access.space == ir::Space::global) {
-      sink_.add(ReportKind::uninitialised, access.instruction,
-                "an asynchronous copy stores " +
-                    describe_place(view_, true, access.agent.cta, copy->sources[i].address) +
-                    " to global memory, but it was never written");
+  // A fill has no source. A multicast writes the same bytes to several CTAs.
+  if (found == copies_.end() || found->second.bytes != bytes) return;
+  const Copy& copy = found->second;
+  if (access.space == ir::Space::global) {
+    sink_.add(ReportKind::uninitialised, access.instruction,
+              "an asynchronous copy stores " +
+                  describe_place(view_, true, access.agent.cta, copy.first.address) +
+                  " to global memory, but it was never written");
+    return;
+  }
+  for (const exec::Access::Range& piece : copy.undefined) {
+    // The piece's bytes, looked up in the sequence of destination ranges.
+    std::uint64_t start = 0;
+    for (const exec::Access::Range& range : access.ranges) {
+      const std::uint64_t from = std::max(piece.address, start);
+      const std::uint64_t to = std::min(piece.address + piece.bytes, start + range.bytes);
+      if (from < to) define(access, range.address + (from - start), to - from, false);
+      start += range.bytes;
     }
-    define(access, range.address, range.bytes, !undefined || access.space == ir::Space::global);
   }
 }
 

@@ -32,10 +32,11 @@ class Uninitialised {
   void on_wgmma_done(const Operation& operation, RegisterShadow& registers);
 
  private:
-  using Ranges = std::vector<exec::Access::Range>;
+  /// What an asynchronous operation read, as one sequence of bytes.
   struct Copy {
-    Ranges sources;
-    std::vector<bool> undefined;  // by range
+    std::uint64_t bytes = 0;
+    std::vector<exec::Access::Range> undefined;  // address = position in the sequence
+    exec::Access::Range first{};                 // the first undefined piece, for the report
   };
   void check_uses(std::uint32_t cta, std::uint32_t warp, LaneMask lanes,
                   const exec::Instruction& instruction, const RegisterShadow& registers);

@@ -98,7 +98,7 @@ MUTATIONS = [
         "double arrive",
         "tma_ring",
         "    mbarrier_arrive(&empty[stage]);\n",
-        "    mbarrier_arrive(&empty[stage]);\n    if (thread == 7) mbarrier_arrive(&empty[stage]);\n",
+        "    for (int i = 0; i < (thread == 7 ? 2 : 1); ++i) mbarrier_arrive(&empty[stage]);\n",
         (RACE, REUSE, BARRIER, DEADLOCK),
     ),
     Mutation(
