@@ -1,0 +1,218 @@
+"""The program build/jfa: exit codes, output for people and for machines, the main job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = Path(os.environ.get("JFA_TOOL", ROOT / "build" / "jfa"))
+SMALL = "fwd fp32 d=16 h=2 mask=causal q=5,0,17"
+
+
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=300,
+        check=False,
+    )
+
+
+def run_json(*arguments: str | Path) -> Any:
+    finished = run(*arguments, "--json")
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)
+
+
+def write_log(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    rows = [
+        f"u{user},i{(user * 7 + n) % 50},{1000 - n}"
+        for user in range(12)
+        for n in range(3 * user + 1)
+    ]
+    return write_log(tmp_path / "log.csv", "user,item,time\r\n" + "\r\n".join(rows) + "\r\n")
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        "arguments", [[], ["frobnicate"], ["check"], ["check", "--bogus", SMALL]]
+    )
+    def test_wrong_use_exits_2(self, arguments: list[str]) -> None:
+        assert run(*arguments).returncode == 2
+
+    @pytest.mark.parametrize("command", ["check", "bench", "explain"])
+    def test_malformed_problem_exits_2_and_marks_the_place(self, command: str) -> None:
+        finished = run(command, "fwd fp32 d=64 heads=4 q=3")
+        assert finished.returncode == 2
+        assert "heads=4" in finished.stderr
+        assert "^" in finished.stderr
+        assert finished.stdout == ""
+
+    def test_unknown_device_exits_2(self) -> None:
+        finished = run("check", SMALL, "--device", "toaster")
+        assert finished.returncode == 2
+        assert "toaster" in finished.stderr
+
+    def test_help_and_version(self) -> None:
+        assert run("--help").returncode == 0
+        assert run("run", "--help").returncode == 0
+        assert run("--version").stdout.startswith("jfa ")
+
+    def test_no_colours_when_not_on_a_terminal(self) -> None:
+        assert "\x1b" not in run("check", SMALL).stdout
+
+
+class TestCheck:
+    def test_agreement_exits_0(self) -> None:
+        finished = run("check", SMALL, "bwd bf16 d=8 h=2 hkv=1 q=3,0,9")
+        assert finished.returncode == 0
+        assert finished.stdout.splitlines()[-1] == "2 passed, 0 failed"
+
+    def test_refused_problem_exits_1(self) -> None:
+        finished = run("check", "fwd fp32 d=16 h=3 hkv=2 q=5")
+        assert finished.returncode == 1
+        assert finished.stdout.startswith("FAIL")
+
+    def test_json(self) -> None:
+        (result,) = run_json("check", "bwd fp32 d=16 h=2 mask=causal q=5,0,17")
+        assert result["passed"]
+        assert {"out", "lse", "d_q", "d_k", "d_v"} <= {
+            tensor["tensor"] for tensor in result["tensors"]
+        }
+
+    def test_file(self, tmp_path: Path) -> None:
+        cases = tmp_path / "cases.txt"
+        cases.write_text(f"# two cases\n\n  {SMALL}  \n{SMALL} seed=2\n")
+        assert len(run_json("check", "--file", cases)) == 2
+
+    def test_bad_line_of_a_file_is_named(self, tmp_path: Path) -> None:
+        cases = tmp_path / "cases.txt"
+        cases.write_text(f"{SMALL}\nnonsense\n")
+        finished = run("check", "--file", cases)
+        assert finished.returncode == 2
+        assert "cases.txt:2:" in finished.stderr
+
+    def test_missing_file(self) -> None:
+        assert run("check", "--file", "/no/such/file").returncode == 2
+
+
+class TestBenchAndExplain:
+    def test_bench(self) -> None:
+        result = run_json("bench", "--seconds", "0", SMALL)
+        (timing,) = result["problems"]
+        assert timing["median_seconds"] >= timing["fastest_seconds"] > 0
+        assert timing["floor_seconds"] > 0
+        assert result["machine"]["peak_flops"] > 0
+
+    def test_explain(self) -> None:
+        (result,) = run_json("explain", SMALL)
+        assert result["plan"]["query_rows"] == 22
+        assert result["plan"]["visible_pairs"] == 5 * 6 / 2 + 17 * 18 / 2
+        assert result["floor_seconds"] > 0
+
+    def test_explain_of_an_empty_batch(self) -> None:
+        (result,) = run_json("explain", "fwd fp32 d=16 q=0,0")
+        assert result["plan"]["visible_pairs"] == 0
+
+    def test_info(self) -> None:
+        result = run_json("info")
+        assert result["devices"][0]["device"] == "cpu"
+        assert run("info").returncode == 0
+
+
+class TestRun:
+    columns = ("--user", "user", "--time", "time", "--item", "item")
+
+    def test_report(self, log: Path, tmp_path: Path) -> None:
+        page = tmp_path / "report.html"
+        result = run_json("run", "--events", log, *self.columns, "--html", page)
+        assert result["lengths"]["users"] == 12
+        assert result["lengths"]["events"] == sum(3 * user + 1 for user in range(12))
+        assert result["lengths"]["longest"] == 34
+        assert result["padded"]["rows"] == 12 * 34
+        assert result["reference_users"] == 12
+        assert all(error["relative"] < 4e-6 for error in result["errors"])
+        assert page.read_text().startswith("<!DOCTYPE html>")
+
+    def test_terminal_report(self, log: Path) -> None:
+        finished = run("run", "--events", log, *self.columns)
+        assert finished.returncode == 0, finished.stderr
+        for word in ("Histories", "padding avoided", "Time and memory", "Error against"):
+            assert word in finished.stdout
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ["--dtype", "bf16"],
+            [
+                "--dtype",
+                "fp16",
+                "--heads",
+                "2",
+                "--kv-heads",
+                "1",
+                "--dim",
+                "24",
+                "--value-dim",
+                "40",
+            ],
+            ["--act", "silu", "--mask", "hstu:contextual=1,targets=2"],
+            ["--mask", "window:left=8,right=0", "--max-history", "10"],
+            ["--mask", "full", "--max-users", "3", "--no-padded", "--threads", "1"],
+        ],
+    )
+    def test_options(self, log: Path, options: list[str]) -> None:
+        run_json("run", "--events", log, *self.columns, *options)
+
+    def test_max_history(self, log: Path) -> None:
+        result = run_json("run", "--events", log, *self.columns, "--max-history", "10")
+        assert result["lengths"]["longest"] == 10
+
+    def test_bad_row_names_the_line(self, tmp_path: Path) -> None:
+        log = write_log(tmp_path / "log.csv", "user,item,time\na,x,1\na,y\n")
+        finished = run("run", "--events", log, *self.columns)
+        assert finished.returncode == 1
+        assert "log.csv:3: no time" in finished.stderr
+
+    def test_bad_rows_can_be_skipped(self, tmp_path: Path) -> None:
+        log = write_log(tmp_path / "log.csv", "user,item,time\na,x,1\na,y\nb,x,2\n")
+        result = run_json("run", "--events", log, *self.columns, "--skip-bad-rows")
+        assert result["log"]["rows_skipped"] == 1
+        assert result["lengths"]["users"] == 2
+
+    @pytest.mark.parametrize("text", ["", "user,item,time\n"])
+    def test_log_without_events(self, tmp_path: Path, text: str) -> None:
+        finished = run("run", "--events", write_log(tmp_path / "log.csv", text), *self.columns)
+        assert finished.returncode == 1
+        assert "no events" in finished.stderr
+
+    def test_missing_log(self) -> None:
+        finished = run("run", "--events", "/no/such.csv", *self.columns)
+        assert finished.returncode == 1
+        assert "/no/such.csv" in finished.stderr
+
+    @pytest.mark.parametrize(
+        "options",
+        [["--mask", "sideways"], ["--mask", "intervals"], ["--dtype", "fp8"], ["--act", "tanh"]],
+    )
+    def test_unknown_mask_type_or_activation_exits_2(self, log: Path, options: list[str]) -> None:
+        assert run("run", "--events", log, *self.columns, *options).returncode == 2
+
+    def test_page_that_cannot_be_written(self, log: Path) -> None:
+        finished = run("run", "--events", log, *self.columns, "--html", "/no/such/folder/page.html")
+        assert finished.returncode == 1
+        assert "--html" in finished.stderr
