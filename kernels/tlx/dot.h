@@ -30,9 +30,11 @@ struct OperandA {
   u32 a[kSteps][4];
 };
 
-// Packs an accumulator into an A operand; no data moves between threads.
-template <typename Element, u32 kColumns>
-TLX_DEVICE void pack_operand(OperandA<kColumns>& operand, const Accumulator<kColumns>& source) {
+// Packs an accumulator into the first columns of an A operand; no data moves between threads.
+template <typename Element, u32 kOperandColumns, u32 kColumns>
+TLX_DEVICE void pack_operand(OperandA<kOperandColumns>& operand,
+                             const Accumulator<kColumns>& source) {
+  static_assert(kColumns <= kOperandColumns, "the operand is narrower than the accumulator");
 #pragma unroll
   for (u32 step = 0; step < kColumns / 16; ++step) {
 #pragma unroll
@@ -56,11 +58,13 @@ TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_r
   }
 }
 
-// acc[64, N] (+)= A[64, K] · B[K, N], A in registers, B a row-major tile in shared memory with the
-// rows contracted.
-template <typename Element, typename LayoutB, u32 kColumns, u32 kContracted>
-TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b,
-                             bool accumulate) {
+// acc[64, N] (+)= A[64, :K] · B[:K, N], A in registers, B a row-major tile in shared memory of
+// which the first K = `kContracted` rows are contracted.
+template <typename Element, typename LayoutB, u32 kContracted, u32 kColumns, u32 kOperandColumns>
+TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kOperandColumns>& a,
+                             u32 tile_b, bool accumulate) {
+  static_assert(kContracted <= kOperandColumns,
+                "the operand has fewer columns than are contracted");
   const u64 b = LayoutB::mn_major(tile_b);
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {

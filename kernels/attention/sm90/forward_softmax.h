@@ -68,19 +68,25 @@ struct RowState {
   float sum[2];
 };
 
-template <typename Config>
-TLX_DEVICE void mask_scores(Accumulator<Config::kKeys>& scores, const RowKeys& keys, i32 first_key,
+// Hides the keys that a row may not see. Blocks behind the first key of every row of the warp, the
+// usual case, need one comparison an element, with a constant; the others test both ends.
+template <bool kSoftmax, u32 kKeys>
+TLX_DEVICE void mask_scores(Accumulator<kKeys>& scores, const RowKeys& keys, i32 first_key,
                             u32 thread) {
+  constexpr float kHidden = kSoftmax ? kNegativeInfinity : 0.0F;
   const i32 column = first_key + static_cast<i32>(thread % 4 * 2);
-  const u32 begin[2] = {static_cast<u32>(keys.low[0] - column),
-                        static_cast<u32>(keys.low[1] - column)};
-  const u32 count[2] = {static_cast<u32>(keys.high[0] - keys.low[0]),
-                        static_cast<u32>(keys.high[1] - keys.low[1])};
+  const i32 high[2] = {keys.high[0] - column, keys.high[1] - column};
 #pragma unroll
-  for (u32 i = 0; i < Accumulator<Config::kKeys>::kRegisters; ++i) {
-    const u32 half = Accumulator<Config::kKeys>::half(i);
-    const u32 key = i / 4 * 8 + i % 2;  // from `column`; one unsigned comparison tests both ends
-    if (key - begin[half] >= count[half]) scores.d[i] = Config::kSoftmax ? kNegativeInfinity : 0.0F;
+  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+    const i32 key = i / 4 * 8 + i % 2;  // from `column`
+    if (key >= high[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
+  }
+  if (keys.warp_low <= first_key) return;
+  const i32 low[2] = {keys.low[0] - column, keys.low[1] - column};
+#pragma unroll
+  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+    const i32 key = i / 4 * 8 + i % 2;
+    if (key < low[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
   }
 }
 
@@ -179,7 +185,8 @@ TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& 
 template <typename Config>
 struct SoftmaxRole {
   static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
-  static constexpr i32 kKeys = Config::kKeys;
+  static constexpr u32 kKeys = Config::kKeys;
+  static constexpr u32 kNarrow = kKeys / 2;
   using Element = typename Config::Element;
 
   const ForwardParameters& p;
@@ -194,7 +201,6 @@ struct SoftmaxRole {
   typename Config::Values::Consumer values{channels.values};
   Cursor<1> staged{};
 
-  Accumulator<Config::kKeys> scores;
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
@@ -208,6 +214,7 @@ struct SoftmaxRole {
   // The current step.
   Output output{};
   bool has_current = false, current_active = false, current_first = false;
+  bool current_narrow = false;  // at most kNarrow keys: half a block, at half the price
 
   TLX_DEVICE bool has_next() const { return tile.rows != 0; }
   TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
@@ -232,7 +239,8 @@ struct SoftmaxRole {
     }
   }
 
-  TLX_DEVICE void issue_scores() {
+  template <u32 kWidth>
+  TLX_DEVICE void issue_scores(Accumulator<kWidth>& scores) {
     ptx::pin_registers(scores.d);
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
@@ -240,21 +248,27 @@ struct SoftmaxRole {
     ptx::wgmma_commit_group();
   }
 
-  TLX_DEVICE void issue_values(bool accumulate) {
+  template <u32 kWidth>
+  TLX_DEVICE void issue_values() {
     ptx::pin_registers(out.d);
     ptx::wgmma_fence();
-    async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile, accumulate);
+    async_dot_nn<Element, typename Config::ValueTile, kWidth>(out, probabilities, value_tile,
+                                                              !current_first);
     ptx::wgmma_commit_group();
   }
 
   // Scores of this step become probabilities in place.
-  TLX_DEVICE void weigh(bool masked, float (&shrink)[2]) {
+  template <u32 kWidth>
+  TLX_DEVICE void weigh(Accumulator<kWidth>& scores, bool masked, float (&shrink)[2]) {
     if constexpr (!Config::kSoftmax) {
 #pragma unroll
       for (float& score : scores.d)
         score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
     }
-    if (masked) mask_scores<Config>(scores, row_keys, tile.k_begin + block * kKeys, thread);
+    if (masked) {
+      mask_scores<Config::kSoftmax>(scores, row_keys,
+                                    tile.k_begin + block * static_cast<i32>(kKeys), thread);
+    }
     if constexpr (Config::kSoftmax) {
       online_softmax(scores, state, shrink, p.scale);
       ptx::complete_before_next(state.sum[0] + state.sum[1]);
@@ -270,13 +284,14 @@ struct SoftmaxRole {
   }
 
   // A boundary inside a tile of an active group: block - 1 is the current step, `block` the next.
-  template <bool kMasked>
+  template <bool kMasked, u32 kWidth>
   TLX_DEVICE void steady() {
+    Accumulator<kWidth> scores;
     keys.wait();
     take_turn();
-    issue_scores();
+    issue_scores(scores);
     values.wait();
-    issue_values(!current_first);
+    issue_values<kKeys>();  // only the last block of a tile is narrow
     pass_turn();
     current_first = false;
     ptx::wgmma_wait_group<1>();
@@ -284,7 +299,7 @@ struct SoftmaxRole {
     keys.release(one_lane);
     key_tile = keys.upcoming();
     float shrink[2];
-    weigh(kMasked, shrink);
+    weigh(scores, kMasked, shrink);
     ptx::wgmma_wait_group<0>();
     ptx::pin_registers(out.d);
     values.release(one_lane);
@@ -297,17 +312,19 @@ struct SoftmaxRole {
   // A boundary between tiles. kScores: this group multiplies the first scores of the next tile;
   // kValues: the last values of the current one. A group whose half of a tile is empty still takes
   // its turns and gives the tiles back.
-  template <bool kScores, bool kValues>
+  template <bool kScores, u32 kValueKeys>
   TLX_DEVICE void change_tile() {
+    constexpr bool kValues = kValueKeys != 0;
+    Accumulator<kKeys> scores;
     if (has_next()) {
       query_tile = queries.upcoming();
       queries.wait();
       keys.wait();
     }
     take_turn();
-    if constexpr (kScores) issue_scores();
+    if constexpr (kScores) issue_scores(scores);
     if (has_current) values.wait();
-    if constexpr (kValues) issue_values(!current_first);
+    if constexpr (kValues) issue_values<kValueKeys>();
     pass_turn();
 
     float shrink[2];
@@ -323,8 +340,10 @@ struct SoftmaxRole {
       if (blocks == 1) queries.release(one_lane);
       key_tile = keys.upcoming();
     }
-    if constexpr (kScores)
-      weigh(tile.full_begin > tile.k_begin || tile.k_begin + kKeys > tile.full_end, shrink);
+    if constexpr (kScores) {
+      const i32 end = tile.k_begin + static_cast<i32>(kKeys);
+      weigh(scores, tile.full_begin > tile.k_begin || end > tile.full_end, shrink);
+    }
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
       ptx::pin_registers(out.d);
@@ -340,17 +359,28 @@ struct SoftmaxRole {
     has_current = has_next();
     current_active = next_active;
     current_first = true;
+    current_narrow = false;
     output = {tile.q_first, tile.rows, head};
   }
 
   // The remaining blocks of an active group's tile.
   TLX_DEVICE void finish_blocks() {
+    constexpr i32 kBlock = kKeys;
+    const i32 keys_left = tile.k_end - tile.k_begin;
+    const bool narrow_last =
+        blocks > 1 && keys_left - (blocks - 1) * kBlock <= static_cast<i32>(kNarrow);
+    const i32 wide = narrow_last ? blocks - 1 : blocks;
     const i32 first_full =
-        tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kKeys);
-    const i32 end_full = tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kKeys;
-    while (block < blocks && block < first_full) steady<true>();
-    while (block < blocks && block < end_full) steady<false>();
-    while (block < blocks) steady<true>();
+        tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kBlock);
+    const i32 end_full =
+        tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kBlock;
+    while (block < wide && block < first_full) steady<true, kKeys>();
+    while (block < wide && block < end_full) steady<false, kKeys>();
+    while (block < wide) steady<true, kKeys>();
+    if (narrow_last) {
+      steady<true, kNarrow>();
+      current_narrow = true;
+    }
   }
 
   // The same for a group whose half of the tile is empty.
@@ -374,13 +404,13 @@ struct SoftmaxRole {
     if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
     while (has_next() || has_current) {
       if (next_active && current_active) {
-        change_tile<true, true>();
+        current_narrow ? change_tile<true, kNarrow>() : change_tile<true, kKeys>();
       } else if (next_active) {
-        change_tile<true, false>();
+        change_tile<true, 0>();
       } else if (current_active) {
-        change_tile<false, true>();
+        current_narrow ? change_tile<false, kNarrow>() : change_tile<false, kKeys>();
       } else {
-        change_tile<false, false>();
+        change_tile<false, 0>();
       }
       if (!has_current) break;
       if (current_active) {
