@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 
 #include "check/describe.hpp"
 
@@ -123,7 +124,6 @@ bool Uninitialised::defined(const exec::Access& access, std::uint64_t address,
                             std::uint64_t bytes) {
   if (access.space == ir::Space::shared) return shared_[access.cta].initialised(address, bytes);
   if (access.space != ir::Space::global) return true;
-  const std::lock_guard lock(global_.mutex);
   std::uint64_t offset = 0;
   const Shadow* shadow = global_.find(address, offset);
   return shadow == nullptr || shadow->initialised(offset, bytes);
@@ -134,7 +134,6 @@ void Uninitialised::define(const exec::Access& access, std::uint64_t address, st
   if (access.space == ir::Space::shared) {
     shared_[access.cta].set_initialised(address, bytes, value);
   } else if (access.space == ir::Space::global) {
-    const std::lock_guard lock(global_.mutex);
     std::uint64_t offset = 0;
     if (Shadow* shadow = global_.find(address, offset)) {
       shadow->set_initialised(offset, bytes, value);
@@ -148,6 +147,8 @@ void Uninitialised::report(const exec::Access& access, LaneMask lanes, const std
 }
 
 void Uninitialised::on_access(const exec::Access& access, RegisterShadow* registers) {
+  std::unique_lock<std::mutex> lock;
+  if (access.space == ir::Space::global) lock = std::unique_lock(global_.mutex);
   if (access.operation != 0) {
     if (access.kind == AccessKind::read) {
       copy_source(access);
@@ -167,7 +168,7 @@ void Uninitialised::on_access(const exec::Access& access, RegisterShadow* regist
 
 void Uninitialised::load(const exec::Access& access, RegisterShadow& registers) {
   if (!access.to_registers) return;
-  const std::span<const ir::Operand> targets = access.instruction->writes;
+  const std::span<const ir::Operand> targets = access.instruction->list;
   const std::uint64_t part = targets.empty() ? 0 : access.bytes / targets.size();
   for (std::size_t i = 0; i < targets.size(); ++i) {
     LaneMask undefined = 0;

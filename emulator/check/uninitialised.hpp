@@ -49,6 +49,7 @@ class Uninitialised {
   void store_matrix(const exec::Access& access, const RegisterShadow& registers);
   void copy_source(const exec::Access& access);
   void copy_destination(const exec::Access& access);
+  // The lock of global memory is held where they are called for it.
   [[nodiscard]] bool defined(const exec::Access& access, std::uint64_t address,
                              std::uint64_t bytes);
   void define(const exec::Access& access, std::uint64_t address, std::uint64_t bytes, bool value);

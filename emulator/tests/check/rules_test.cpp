@@ -76,6 +76,8 @@ TEST_F(RulesTest, DefinednessIsKeptPerLane) {
 TEST_F(RulesTest, UndefinedMemoryReachesGlobalMemoryOnlyWithAReport) {
   launch_->on_global_allocate(0x10000, 256, false);
   Made load(ir::Category::load, {}, {reg(1)});
+  load.list = {reg(1)};
+  load.update();
   Made store(ir::Category::store, {reg(1)}, {});
   store.list = {reg(1)};
   store.update();
