@@ -78,8 +78,9 @@ bool reduction_exists(ReduceOp op, DataType type) {
     case DataType::s32:
       return op == ReduceOp::add || extreme || bitwise;
     case DataType::u64:
-    case DataType::s64:
       return op == ReduceOp::add || extreme || bitwise;
+    case DataType::s64:
+      return extreme || bitwise;
     case DataType::f16:
     case DataType::bf16:
       return op == ReduceOp::add || extreme;

@@ -281,4 +281,44 @@ TensorMap decode(const TensorMapBits& bits) {
   return map;
 }
 
+void replace(TensorMapBits& bits, MapField field, unsigned ordinal, std::uint64_t value) {
+  ordinal %= kMaxRank;
+  switch (field) {
+    case MapField::global_address:
+      bits[0] = value;
+      break;
+    case MapField::rank:
+      kRank.put(bits, value);
+      break;
+    case MapField::box_dim:
+      box_field(ordinal).put(bits, value - 1);
+      break;
+    case MapField::global_dim:
+      size_field(ordinal).put(bits, value - 1);
+      break;
+    case MapField::global_stride:
+      if (ordinal + 1 >= kMaxRank) break;
+      stride_low(ordinal + 1).put(bits, value / kStrideUnit);
+      stride_high(ordinal + 1).put(bits, (value / kStrideUnit) >> 32);
+      break;
+    case MapField::element_stride:
+      element_stride_field(ordinal).put(bits, value - 1);
+      break;
+    case MapField::element_type:
+      // The manual's codes are the hardware's, except for 11 and 12: tf32 with and without flushing.
+      kTf32.put(bits, value >= 11 ? 1 : 0);
+      kType.put(bits, value == 11 ? kCodeF32 : value == 12 ? kCodeF32Ftz : value);
+      break;
+    case MapField::interleave_layout:
+      kInterleave.put(bits, value);
+      break;
+    case MapField::swizzle_mode:
+      kSwizzle.put(bits, value);
+      break;
+    case MapField::fill_mode:
+      kFill.put(bits, value);
+      break;
+  }
+}
+
 }  // namespace ptxemu::tma

@@ -95,8 +95,14 @@ def write_tensor_maps(folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help="default: all")
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--list", action="store_true", help="print the groups, separated by commas, and stop")
     arguments = parser.parse_args()
+    if arguments.list:
+        print(",".join(GROUPS))
+        return 0
+    if arguments.output is None:
+        parser.error("--output DIRECTORY is needed")
     arguments.output.mkdir(parents=True, exist_ok=True)
     total = sum(write_group(group, arguments.output) for group in arguments.groups or list(GROUPS))
     write_tensor_maps(arguments.output)
