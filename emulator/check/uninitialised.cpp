@@ -45,9 +45,10 @@ void Uninitialised::on_instruction(std::uint32_t cta, std::uint32_t warp, LaneMa
       break;
     case Category::matrix_multiply: {
       // Rows belong to groups of four lanes; an undefined B column reaches every row.
+      // The addend has the layout of the result.
       const LaneMask a = registers.undefined(instruction.list2) & lanes;
-      const LaneMask c = registers.undefined(instruction.list) & lanes;
-      result = undefined & ~a & ~c ? lanes : c;
+      result = registers.undefined(instruction.list) & lanes;
+      if ((registers.undefined(instruction.list3) & lanes) != 0) result = lanes;
       for (unsigned row = 0; row < 8; ++row) {
         if ((a >> (4 * row) & 0xfu) != 0) result |= 0xfu << (4 * row);
       }

@@ -32,6 +32,7 @@ void WgmmaRegisters::on_instruction(std::uint32_t cta, std::uint32_t warp_index,
   ++warp.position;
   if (instruction.category == ir::Category::wgmma) {
     check_wgmma(warp, describe_lanes(view_.cta_id(cta), warp_index, lanes), instruction, registers);
+    own(warp, instruction, 0);  // the operation gets its number when the fourth warp has come
     return;
   }
   for (const ir::Operand& operand : instruction.writes)
@@ -93,14 +94,20 @@ void WgmmaRegisters::check_wgmma(Warp& warp, const std::string& who,
 void WgmmaRegisters::on_async_issue(const exec::AsyncIssue& issue) {
   if (issue.agent.kind != exec::AgentKind::tensor_core) return;
   for (std::uint32_t warp = issue.warp / 4u * 4u; warp <= issue.warp; ++warp) {
-    auto& owned = warps_[synchronisation_.warp_id(issue.cta, warp)].owned;
-    const auto own = [&](const ir::Operand& operand, Use use) {
-      if (operand.is_register()) {
-        owned[operand.offset] = Owner{issue.operation, use, issue.instruction};
-      }
-    };
-    for (const ir::Operand& operand : issue.instruction->list2) own(operand, Use::fragment);
-    for (const ir::Operand& operand : issue.instruction->list) own(operand, Use::accumulator);
+    own(warps_[synchronisation_.warp_id(issue.cta, warp)], *issue.instruction, issue.operation);
+  }
+}
+
+void WgmmaRegisters::own(Warp& warp, const exec::Instruction& instruction,
+                         std::uint64_t operation) {
+  for (const ir::Operand& operand : instruction.list2) {
+    if (operand.is_register())
+      warp.owned[operand.offset] = {operation, Use::fragment, &instruction};
+  }
+  for (const ir::Operand& operand : instruction.list) {
+    if (operand.is_register()) {
+      warp.owned[operand.offset] = {operation, Use::accumulator, &instruction};
+    }
   }
 }
 

@@ -37,6 +37,7 @@ class WgmmaRegisters {
     std::uint64_t fence = 0;     // position of the last wgmma.fence, 0 = none yet
     std::unordered_map<std::uint32_t, Owner> owned;  // by offset in the register bank
   };
+  static void own(Warp& warp, const exec::Instruction& instruction, std::uint64_t operation);
   void check_owned(Warp& warp, const std::string& who, const exec::Instruction& instruction);
   void check_wgmma(Warp& warp, const std::string& who, const exec::Instruction& instruction,
                    const RegisterShadow& registers);
