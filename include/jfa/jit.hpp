@@ -119,6 +119,10 @@ class KernelStore {
   // Throws DeviceError with the places that were searched when there is none.
   CompilerInfo compiler();
 
+  // The requests of the disk cache whose sources have not changed since: what a workload that ran
+  // here needs. Most recently used first.
+  std::vector<KernelRequest> cached_requests() const;
+
   // The disk cache, most recently used first.
   std::vector<CacheEntry> list() const;
 
@@ -141,5 +145,8 @@ KernelStore& default_store();
 
 // "sm_90a cubin jfa::examples::softmax_rows<256> (examples/softmax_rows.cu)", for messages.
 std::string to_string(const KernelRequest& request);
+
+// "168 registers, no spills, 1024 bytes of static shared memory, 3 barriers".
+std::string to_string(const KernelResources& resources);
 
 }  // namespace jfa::jit

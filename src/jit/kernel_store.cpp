@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <system_error>
@@ -174,6 +175,19 @@ std::vector<CacheEntry> KernelStore::list() const {
   return state_->disk ? state_->disk->list() : std::vector<CacheEntry>{};
 }
 
+std::vector<KernelRequest> KernelStore::cached_requests() const {
+  std::vector<KernelRequest> requests;
+  for (const CacheEntry& entry : list()) {
+    // A file is named after the key; a source that changed, or is gone, gives another.
+    if (entry.kernel && state_->sources().contains(entry.kernel->request.source) &&
+        entry.file.filename().native().starts_with(state_->key(entry.kernel->request)) &&
+        std::ranges::find(requests, entry.kernel->request) == requests.end()) {
+      requests.push_back(entry.kernel->request);
+    }
+  }
+  return requests;
+}
+
 std::uint64_t KernelStore::clear() {
   return state_->disk ? state_->disk->clear() : 0;
 }
@@ -200,6 +214,14 @@ std::string to_string(const KernelRequest& request) {
   return fmt::format("{} {} {} ({})", request.architecture,
                      request.kind == ImageKind::cubin ? "cubin" : "ptx", request.entry,
                      request.source);
+}
+
+std::string to_string(const KernelResources& resources) {
+  const int spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+  return fmt::format("{} registers, {}, {} bytes of static shared memory, {} barriers",
+                     resources.registers,
+                     spilled == 0 ? "no spills" : fmt::format("{} BYTES SPILLED", spilled),
+                     resources.static_shared_bytes, resources.barriers);
 }
 
 }  // namespace jfa::jit

@@ -225,6 +225,17 @@ TEST_F(WithCompiler, KeyCoversEverythingThatChangesTheCode) {
   EXPECT_THAT(KernelStore(settings_).list(), SizeIs(6));
 }
 
+TEST_F(WithCompiler, CachedRequestsAreThoseOfUnchangedSources) {
+  write_source("a.cu", "__global__ void a() {}\n");
+  write_source("b.cu", "__global__ void b() {}\n");
+  KernelStore(settings_).get(in_directory("a.cu", "a"));
+  KernelStore(settings_).get(in_directory("b.cu", "b"));
+  EXPECT_THAT(KernelStore(settings_).cached_requests(), SizeIs(2));
+  write_source("b.cu", "__global__ void b(int) {}\n");
+  EXPECT_THAT(KernelStore(settings_).cached_requests(),
+              ::testing::ElementsAre(in_directory("a.cu", "a")));
+}
+
 TEST_F(WithCompiler, DamagedEntryIsMadeAnew) {
   KernelStore(settings_).get(softmax());
   const fs::path file = KernelStore(settings_).list().at(0).file;
@@ -326,6 +337,14 @@ TEST(KernelStore, LibraryThatIsNoCompiler) {
   settings.nvrtc = "/proc/self/exe";
   KernelStore store(settings);
   EXPECT_THROW(store.compiler(), DeviceError);
+}
+
+TEST(KernelResources, Printed) {
+  KernelResources resources{.registers = 168, .static_shared_bytes = 1024, .barriers = 3};
+  EXPECT_EQ(to_string(resources),
+            "168 registers, no spills, 1024 bytes of static shared memory, 3 barriers");
+  resources.spill_load_bytes = 8;
+  EXPECT_THAT(to_string(resources), HasSubstr("8 BYTES SPILLED"));
 }
 
 TEST(Settings, ReadFromTheEnvironment) {
