@@ -66,6 +66,47 @@ bool matches(const Extent& extent, std::int64_t size) {
   return extent.rule == Extent::at_least && size > extent.size;
 }
 
+// Rows without gaps inside, one every `stride` bytes.
+struct RowBlock {
+  std::int64_t rows = 0;
+  std::int64_t stride = 0;
+  std::int64_t width = 0;  // bytes of a row
+};
+
+// Views rank 3 [rows, heads, dim] and rank 4 [batch, rows, heads, dim] as rows. False when a row
+// has gaps (another tensor may lie in them) or blocks of rows do not follow each other.
+bool as_row_block(const Tensor& tensor, RowBlock& block) {
+  if (tensor.rank < 3) return false;
+  const auto axis = static_cast<std::size_t>(tensor.rank - 3);
+  const std::int64_t width = tensor.shape[axis + 1] * tensor.shape[axis + 2];
+  if (tensor.strides[axis + 2] != 1 || tensor.strides[axis + 1] != tensor.shape[axis + 2]) {
+    return false;
+  }
+  block = {tensor.shape[axis], tensor.strides[axis] * size_of(tensor.dtype),
+           width * size_of(tensor.dtype)};
+  if (axis == 0) return true;
+  block.rows *= tensor.shape[0];
+  return tensor.strides[0] == tensor.shape[1] * tensor.strides[1];
+}
+
+// Whether two tensors surely have a byte in common. Neither is empty.
+bool certainly_share(const Tensor& first, const Tensor& second) {
+  if (first.data == second.data) return true;
+  RowBlock a;
+  RowBlock b;
+  if (!as_row_block(first, a) || !as_row_block(second, b)) return false;
+  if (a.stride != b.stride || a.stride < std::max(a.width, b.width)) return false;
+  // `second` begins `column` bytes into row `row` of the pattern that `first` begins.
+  const auto distance = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(second.data) -
+                                                  reinterpret_cast<std::uintptr_t>(first.data));
+  std::int64_t row = distance / a.stride;
+  if (distance % a.stride < 0) --row;
+  const std::int64_t column = distance - row * a.stride;
+  const auto rows_meet = [&](std::int64_t shift) { return shift < a.rows && shift + b.rows > 0; };
+  return (column < a.width && rows_meet(row)) ||
+         (column + b.width > a.stride && rows_meet(row + 1));
+}
+
 }  // namespace
 
 std::string shape_of(const Tensor& tensor) {
@@ -179,31 +220,7 @@ void check_writable(Argument argument) {
 void check_disjoint(Argument written, Argument other) {
   if (!written.tensor.present() || !other.tensor.present()) return;
   if (written.tensor.elements() == 0 || other.tensor.elements() == 0) return;
-  // Bytes of one row (everything below the outermost axis) and of all rows.
-  const auto row_bytes = [](const Tensor& tensor) {
-    std::int64_t bytes = size_of(tensor.dtype);
-    for (std::size_t axis = 1; axis < static_cast<std::size_t>(tensor.rank); ++axis) {
-      bytes += (tensor.shape[axis] - 1) * tensor.strides[axis] * size_of(tensor.dtype);
-    }
-    return bytes;
-  };
-  const auto first = reinterpret_cast<std::uintptr_t>(written.tensor.data);
-  const auto second = reinterpret_cast<std::uintptr_t>(other.tensor.data);
-  bool shared = first == second;
-  const std::int64_t stride = written.tensor.strides[0] * size_of(written.tensor.dtype);
-  if (!shared && stride > 0 && stride == other.tensor.strides[0] * size_of(other.tensor.dtype)) {
-    const auto distance = static_cast<std::int64_t>(second - first);
-    const std::int64_t lower_row =
-        distance >= 0 ? distance / stride : -((-distance + stride - 1) / stride);
-    const std::int64_t column = distance - lower_row * stride;  // of `other` in a row of `written`
-    // `other` row r starts in row r + lower_row of `written`, and may reach into the next one.
-    const auto rows_meet = [&](std::int64_t shift) {
-      return shift < written.tensor.shape[0] && shift + other.tensor.shape[0] > 0;
-    };
-    shared = (column < row_bytes(written.tensor) && rows_meet(lower_row)) ||
-             (column + row_bytes(other.tensor) > stride && rows_meet(lower_row + 1));
-  }
-  if (!shared) return;
+  if (!certainly_share(written.tensor, other.tensor)) return;
   throw InvalidArgument(fmt::format(
       "{}: shares memory with {}, which the call reads or also writes; pass a separate buffer",
       written.name, other.name));

@@ -37,7 +37,7 @@ double activate(Activation activation, double leaky_slope, double s) {
     case Activation::gelu:
       return s * normal_distribution(s);
     case Activation::gelu_tanh:
-      return 0.5 * s * (1 + std::tanh(tanh_argument(s)));
+      return s * logistic(2 * tanh_argument(s));  // ½ (1 + tanh u) = σ(2u), without cancellation
     case Activation::relu:
       return std::max(s, 0.0);
     case Activation::relu2:
@@ -60,8 +60,9 @@ double activate_derivative(Activation activation, double leaky_slope, double s) 
     case Activation::gelu:
       return normal_distribution(s) + s * normal_density(s);
     case Activation::gelu_tanh: {
-      const double t = std::tanh(tanh_argument(s));
-      return 0.5 * (1 + t) + 0.5 * s * (1 - t * t) * tanh_argument_derivative(s);
+      const double u = tanh_argument(s);
+      return logistic(2 * u) +
+             2 * s * logistic(2 * u) * logistic(-2 * u) * tanh_argument_derivative(s);
     }
     case Activation::relu:
       return s > 0 ? 1 : 0;
