@@ -3,7 +3,8 @@
 
     python3 bundle.py --output DIRECTORY [GROUP ...]
 
-Per group: GROUP.cases, one line per fact, and GROUP.bin with all bytes (PTX, inputs, expected outputs), referred to as OFFSET LENGTH.
+Per group: GROUP.cases, one line per fact, and GROUP.bin with all bytes (PTX, inputs, expected
+outputs), referred to as OFFSET LENGTH.
 """
 
 from __future__ import annotations
@@ -51,14 +52,27 @@ def argument_line(argument: Buffer | Word | TensorMap, blob: Blob) -> str:
         return f"buffer {argument.size} {int(argument.output)} {initial}"
     if isinstance(argument, Word):
         return f"word {argument.bits} {argument.value}"
-    numbers = [argument.buffer, argument.type, len(argument.size), *argument.size, *argument.stride, *argument.box,
-               *argument.element_strides(), argument.swizzle, argument.fill]  # fmt: skip
+    numbers = [
+        argument.buffer,
+        argument.type,
+        len(argument.size),
+        *argument.size,
+        *argument.stride,
+        *argument.box,
+        *argument.element_strides(),
+        argument.swizzle,
+        argument.fill,
+    ]
     return "map " + " ".join(str(number) for number in numbers)
 
 
 def case_lines(case: Case, output: bytes, fault: str, blob: Blob) -> list[str]:
     compare = case.compare
-    lines = [f"case {case.name}", f"kernel {case.kernel}", f"ptx {blob.add((PTX_HEADER + case.ptx).encode())}"]
+    lines = [
+        f"case {case.name}",
+        f"kernel {case.kernel}",
+        f"ptx {blob.add((PTX_HEADER + case.ptx).encode())}",
+    ]
     lines += [f"launch {case.grid} {case.block} {case.cluster} {case.shared}"]
     lines += [f"compare {compare.mode} {compare.element} {compare.tolerance!r}"]
     lines += [argument_line(argument, blob) for argument in case.arguments]
@@ -80,12 +94,24 @@ def write_group(group: str, folder: Path) -> int:
 
 
 def write_tensor_maps(folder: Path) -> None:
-    """One line per recorded call: return code, the arguments, then (if accepted) the sixteen words."""
+    """One line per recorded call: return code, arguments, and the sixteen words if accepted."""
     lines = []
     for record in json.loads(zlib.decompress((RECORDED / "tensor_maps.gold").read_bytes())):
         call = record["call"]
-        numbers = [record["code"], call["type"], call["rank"], call["address"], *call["size"], *call["stride"], *call["box"],
-                   *call["element_stride"], call["interleave"], call["swizzle"], call["l2"], call["fill"]]  # fmt: skip
+        numbers = [
+            record["code"],
+            call["type"],
+            call["rank"],
+            call["address"],
+            *call["size"],
+            *call["stride"],
+            *call["box"],
+            *call["element_stride"],
+            call["interleave"],
+            call["swizzle"],
+            call["l2"],
+            call["fill"],
+        ]
         raw = bytes.fromhex(record["bytes"])
         words = [int.from_bytes(raw[8 * i : 8 * i + 8], "little") for i in range(16)]
         lines.append(" ".join(str(number) for number in numbers + words))
@@ -93,10 +119,14 @@ def write_tensor_maps(folder: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("groups", nargs="*", help="default: all")
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--list", action="store_true", help="print the groups, separated by commas, and stop")
+    parser.add_argument(
+        "--list", action="store_true", help="print the groups, separated by commas, and stop"
+    )
     arguments = parser.parse_args()
     if arguments.list:
         print(",".join(GROUPS))

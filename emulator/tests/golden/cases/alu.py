@@ -1,4 +1,7 @@
-"""Arithmetic, logic, comparison and approximation: one instruction per kernel, 128 threads, operands from special values and at random."""
+"""Arithmetic, logic, comparison and approximation: one instruction per kernel, 128 threads.
+
+Operands are pairs of special values and random numbers.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,30 @@ def register_type(kind: str) -> str:
 
 
 def instruction_case(
-    name: str, result: str, operands: list[str], text: str | None = None, compare: Compare | None = None
+    name: str,
+    result: str,
+    operands: list[str],
+    text: str | None = None,
+    compare: Compare | None = None,
 ) -> Case:
-    """A kernel that runs `text` (default: `name d, a, b, …;`) on registers d, a, b, c, e per thread."""
+    """A kernel that runs `text` (default: `name d, a, b, …;`) on registers d, a, b, c, e."""
     letters = "abce"[: len(operands)]
-    lines = [".reg .b64 %in, %out, %t64; .reg .b32 %t; .reg .pred %p, %q; .reg .b32 %x, %y; .reg .b64 %xl, %yl;"]
+    lines = [
+        ".reg .b64 %in, %out, %t64; .reg .b32 %t; .reg .pred %p, %q; .reg .b32 %x, %y;"
+        " .reg .b64 %xl, %yl;"
+    ]
     lines += [f".reg .{register_type(k)} {r};" for k, r in zip(operands, letters, strict=True)]
-    lines += [f".reg .{register_type(result)} d;", "ld.param.u64 %in, [in]; ld.param.u64 %out, [out];"]
+    lines += [
+        f".reg .{register_type(result)} d;",
+        "ld.param.u64 %in, [in]; ld.param.u64 %out, [out];",
+    ]
     lines += ["mov.u32 %t, %tid.x;", f"mad.wide.u32 %in, %t, {8 * len(operands)}, %in;"]
     for position, (kind, letter) in enumerate(zip(operands, letters, strict=True)):
         if kind == "pred":
-            lines += [f"ld.global.b32 %x, [%in+{8 * position}]; and.b32 %x, %x, 1; setp.ne.s32 {letter}, %x, 0;"]
+            lines += [
+                f"ld.global.b32 %x, [%in+{8 * position}]; and.b32 %x, %x, 1;"
+                f" setp.ne.s32 {letter}, %x, 0;"
+            ]
         else:
             lines += [f"ld.global.{register_type(kind)} {letter}, [%in+{8 * position}];"]
     lines += [text if text is not None else f"{name} d, {', '.join(letters)};"]
@@ -76,12 +92,34 @@ def integer_cases() -> Iterator[Case]:
     for kind in ("s16", "s32", "s64"):
         yield instruction_case(f"abs.{kind}", kind, [kind])
         yield instruction_case(f"neg.{kind}", kind, [kind])
-    for name in ("add.sat.s32", "sub.sat.s32", "add.u16x2", "add.s16x2", "min.u16x2", "min.s16x2", "max.u16x2",
-                 "max.s16x2", "min.relu.s16x2", "max.relu.s16x2", "min.relu.s32", "max.relu.s32", "mul24.lo.s32",
-                 "mul24.hi.s32", "mul24.lo.u32", "mul24.hi.u32"):  # fmt: skip
+    for name in (
+        "add.sat.s32",
+        "sub.sat.s32",
+        "add.u16x2",
+        "add.s16x2",
+        "min.u16x2",
+        "min.s16x2",
+        "max.u16x2",
+        "max.s16x2",
+        "min.relu.s16x2",
+        "max.relu.s16x2",
+        "min.relu.s32",
+        "max.relu.s32",
+        "mul24.lo.s32",
+        "mul24.hi.s32",
+        "mul24.lo.u32",
+        "mul24.hi.u32",
+    ):
         kind = name.rsplit(".", 1)[1]
         yield instruction_case(name, kind, [kind, kind])
-    for name in ("mad.hi.sat.s32", "mad24.lo.s32", "mad24.hi.s32", "mad24.lo.u32", "mad24.hi.u32", "mad24.hi.sat.s32"):
+    for name in (
+        "mad.hi.sat.s32",
+        "mad24.lo.s32",
+        "mad24.hi.s32",
+        "mad24.lo.u32",
+        "mad24.hi.u32",
+        "mad24.hi.sat.s32",
+    ):
         kind = name.rsplit(".", 1)[1]
         yield instruction_case(name, kind, [kind] * 3)
     for a in ("u32", "s32"):
@@ -97,18 +135,45 @@ def carry_cases() -> Iterator[Case]:
         low, high = ("%x", "%y") if kind.endswith("32") else ("%xl", "%yl")
         width = kind[1:]
         fold = f"xor.b{width} d, {low}, {high};"
-        yield instruction_case(f"add.cc.{kind}", kind, [kind] * 3,
-                               f"add.cc.{kind} {low}, a, b; addc.{kind} {high}, c, a; shl.b{width} {high}, {high}, 1; {fold}")  # fmt: skip
-        yield instruction_case(f"addc.cc.{kind}", kind, [kind] * 3,
-                               f"add.cc.{kind} {low}, a, b; addc.cc.{kind} {low}, {low}, c; addc.{kind} d, {low}, 0;")  # fmt: skip
-        yield instruction_case(f"sub.cc.{kind}", kind, [kind] * 3,
-                               f"sub.cc.{kind} {low}, a, b; subc.{kind} {high}, c, a; shl.b{width} {high}, {high}, 1; {fold}")  # fmt: skip
-        yield instruction_case(f"subc.cc.{kind}", kind, [kind] * 3,
-                               f"sub.cc.{kind} {low}, a, b; subc.cc.{kind} {low}, {low}, c; subc.{kind} d, {low}, 0;")  # fmt: skip
-        yield instruction_case(f"mad.lo.cc.{kind}", kind, [kind] * 3,
-                               f"mad.lo.cc.{kind} {low}, a, b, c; madc.hi.{kind} {high}, a, b, c; {fold}")  # fmt: skip
-        yield instruction_case(f"madc.lo.cc.{kind}", kind, [kind] * 3,
-                               f"mad.hi.cc.{kind} {low}, a, b, c; madc.lo.cc.{kind} {low}, a, b, {low}; addc.{kind} d, {low}, 0;")  # fmt: skip
+        yield instruction_case(
+            f"add.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"add.cc.{kind} {low}, a, b; addc.{kind} {high}, c, a; shl.b{width} {high}, {high}, 1;"
+            f" {fold}",
+        )
+        yield instruction_case(
+            f"addc.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"add.cc.{kind} {low}, a, b; addc.cc.{kind} {low}, {low}, c; addc.{kind} d, {low}, 0;",
+        )
+        yield instruction_case(
+            f"sub.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"sub.cc.{kind} {low}, a, b; subc.{kind} {high}, c, a; shl.b{width} {high}, {high}, 1;"
+            f" {fold}",
+        )
+        yield instruction_case(
+            f"subc.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"sub.cc.{kind} {low}, a, b; subc.cc.{kind} {low}, {low}, c; subc.{kind} d, {low}, 0;",
+        )
+        yield instruction_case(
+            f"mad.lo.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"mad.lo.cc.{kind} {low}, a, b, c; madc.hi.{kind} {high}, a, b, c; {fold}",
+        )
+        yield instruction_case(
+            f"madc.lo.cc.{kind}",
+            kind,
+            [kind] * 3,
+            f"mad.hi.cc.{kind} {low}, a, b, c; madc.lo.cc.{kind} {low}, a, b, {low};"
+            f" addc.{kind} d, {low}, 0;",
+        )
 
 
 def bit_cases() -> Iterator[Case]:
@@ -134,8 +199,12 @@ def bit_cases() -> Iterator[Case]:
             yield instruction_case(f"bfe.{sign}{width}", kind, [f"{sign}{width}", "u32", "u32"])
             yield instruction_case(f"bfind.{sign}{width}", "u32", [f"{sign}{width}"])
             yield instruction_case(f"bfind.shiftamt.{sign}{width}", "u32", [f"{sign}{width}"])
-    yield instruction_case("fns.b32", "b32", ["b32", "u32", "s32"],
-                           "and.b32 b, b, 31; rem.s32 c, c, 9; fns.b32 d, a, b, c;")  # fmt: skip
+    yield instruction_case(
+        "fns.b32",
+        "b32",
+        ["b32", "u32", "s32"],
+        "and.b32 b, b, 31; rem.s32 c, c, 9; fns.b32 d, a, b, c;",
+    )
     for mode in ("clamp", "wrap"):
         yield instruction_case(f"bmsk.{mode}.b32", "b32", ["u32", "u32"])
         for sign in "us":
@@ -145,10 +214,17 @@ def bit_cases() -> Iterator[Case]:
     for mode in ("", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"):
         yield instruction_case(f"prmt.b32{mode}", "b32", ["b32", "b32", "b32"])
     for table in (0x00, 0x1B, 0x96, 0xCA, 0xE8, 0xF7):
-        yield instruction_case(f"lop3.b32.{table:02x}", "b32", ["b32"] * 3, f"lop3.b32 d, a, b, c, {table};")
+        yield instruction_case(
+            f"lop3.b32.{table:02x}", "b32", ["b32"] * 3, f"lop3.b32 d, a, b, c, {table};"
+        )
     for op in ("or", "and"):
-        yield instruction_case(f"lop3.{op}.b32", "b32", ["b32"] * 3,
-                               f"setp.lt.s32 %q, c, 0; lop3.{op}.b32 %x|%p, a, b, c, 0x2d, %q; selp.b32 d, 1, 0, %p; xor.b32 d, d, %x;")  # fmt: skip
+        yield instruction_case(
+            f"lop3.{op}.b32",
+            "b32",
+            ["b32"] * 3,
+            f"setp.lt.s32 %q, c, 0; lop3.{op}.b32 %x|%p, a, b, c, 0x2d, %q; selp.b32 d, 1, 0, %p;"
+            " xor.b32 d, d, %x;",
+        )
 
 
 ORDERED = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -168,19 +244,40 @@ def compare_cases() -> Iterator[Case]:
             yield instruction_case(f"setp.{relation}.{kind}", "pred", [value, value])
     for kind in ("f16x2", "bf16x2"):
         for relation in ("lt", "geu", "nan"):
-            yield instruction_case(f"setp.{relation}.{kind}", "b32", [kind, kind],
-                                   f"setp.{relation}.{kind} %p|%q, a, b; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q; or.b32 d, d, %x;")  # fmt: skip
+            yield instruction_case(
+                f"setp.{relation}.{kind}",
+                "b32",
+                [kind, kind],
+                f"setp.{relation}.{kind} %p|%q, a, b; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q;"
+                " or.b32 d, d, %x;",
+            )
     for op in ("and", "or", "xor"):
-        yield instruction_case(f"setp.lt.{op}.s32", "b32", ["s32", "s32", "pred"],
-                               f"setp.lt.{op}.s32 %p|%q, a, b, !c; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q; or.b32 d, d, %x;")  # fmt: skip
-        yield instruction_case(f"setp.gt.{op}.f32", "b32", ["f32", "f32", "pred"],
-                               f"setp.gt.{op}.f32 %p|%q, a, b, c; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q; or.b32 d, d, %x;")  # fmt: skip
+        yield instruction_case(
+            f"setp.lt.{op}.s32",
+            "b32",
+            ["s32", "s32", "pred"],
+            f"setp.lt.{op}.s32 %p|%q, a, b, !c; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q;"
+            " or.b32 d, d, %x;",
+        )
+        yield instruction_case(
+            f"setp.gt.{op}.f32",
+            "b32",
+            ["f32", "f32", "pred"],
+            f"setp.gt.{op}.f32 %p|%q, a, b, c; selp.b32 d, 1, 0, %p; selp.b32 %x, 2, 0, %q;"
+            " or.b32 d, d, %x;",
+        )
     for result in ("u32", "s32", "f32"):
         for kind in ("s32", "u64", "f32", "f64"):
             yield instruction_case(f"set.lt.{result}.{kind}", result, [kind, kind])
             yield instruction_case(f"set.ge.and.{result}.{kind}", result, [kind, kind, "pred"])
-    for name, result in (("set.gtu.f16.f16", "f16"), ("set.lt.f16x2.f16x2", "f16x2"), ("set.eq.bf16x2.bf16x2", "bf16x2"),
-                         ("set.lt.bf16.bf16", "bf16"), ("set.ne.u32.f16", "u32"), ("set.ftz.lt.u32.f32", "u32")):  # fmt: skip
+    for name, result in (
+        ("set.gtu.f16.f16", "f16"),
+        ("set.lt.f16x2.f16x2", "f16x2"),
+        ("set.eq.bf16x2.bf16x2", "bf16x2"),
+        ("set.lt.bf16.bf16", "bf16"),
+        ("set.ne.u32.f16", "u32"),
+        ("set.ftz.lt.u32.f32", "u32"),
+    ):
         kind = name.rsplit(".", 1)[1]
         yield instruction_case(name, result, [kind, kind])
     for kind in ("b16", "b32", "b64", "u16", "s32", "u64", "f32", "f64"):
@@ -228,11 +325,14 @@ def float_cases() -> Iterator[Case]:
 
 # Bounds from the PTX manual, as units in the last place of the result or as absolute errors.
 APPROXIMATIONS = {
-    "ex2.approx": Compare("ulp", "f32", 2), "lg2.approx": Compare("mixed", "f32", 2**-22),
-    "rcp.approx": Compare("ulp", "f32", 1), "rsqrt.approx": Compare("ulp", "f32", 3),
-    "sqrt.approx": Compare("ulp", "f32", 3), "sin.approx": Compare("absolute", "f32", 2**-20),
+    "ex2.approx": Compare("ulp", "f32", 2),
+    "lg2.approx": Compare("mixed", "f32", 2**-22),
+    "rcp.approx": Compare("ulp", "f32", 1),
+    "rsqrt.approx": Compare("ulp", "f32", 3),
+    "sqrt.approx": Compare("ulp", "f32", 3),
+    "sin.approx": Compare("absolute", "f32", 2**-20),
     "cos.approx": Compare("absolute", "f32", 2**-20),
-}  # fmt: skip
+}
 
 
 def approximation_cases() -> Iterator[Case]:
@@ -240,20 +340,37 @@ def approximation_cases() -> Iterator[Case]:
         for modifier in ("", ".ftz"):
             text = None
             if op in ("sin.approx", "cos.approx"):  # the bound holds within a few periods of zero
-                text = f"mul.f32 a, a, 0f3C000000; max.f32 a, a, 0fC0C00000; min.f32 a, a, 0f40C00000; {op}{modifier}.f32 d, a;"
+                text = (
+                    "mul.f32 a, a, 0f3C000000; max.f32 a, a, 0fC0C00000; min.f32 a, a, 0f40C00000;"
+                    f" {op}{modifier}.f32 d, a;"
+                )
             yield instruction_case(f"{op}{modifier}.f32", "f32", ["f32"], text, compare)
-    yield instruction_case("tanh.approx.f32", "f32", ["f32"], compare=Compare("relative", "f32", 2**-10.9))
+    yield instruction_case(
+        "tanh.approx.f32", "f32", ["f32"], compare=Compare("relative", "f32", 2**-10.9)
+    )
     for op, tolerance in (("div.approx", 2), ("div.full", 2)):
         for modifier in ("", ".ftz"):
-            yield instruction_case(f"{op}{modifier}.f32", "f32", ["f32", "f32"], compare=ulp("f32", tolerance))
-    yield instruction_case("rcp.approx.ftz.f64", "f64", ["f64"], compare=Compare("relative", "f64", 2**-19))
-    yield instruction_case("rsqrt.approx.ftz.f64", "f64", ["f64"], compare=Compare("relative", "f64", 2**-19))
+            yield instruction_case(
+                f"{op}{modifier}.f32", "f32", ["f32", "f32"], compare=ulp("f32", tolerance)
+            )
+    yield instruction_case(
+        "rcp.approx.ftz.f64", "f64", ["f64"], compare=Compare("relative", "f64", 2**-19)
+    )
+    yield instruction_case(
+        "rsqrt.approx.ftz.f64", "f64", ["f64"], compare=Compare("relative", "f64", 2**-19)
+    )
     for kind in ("f16", "f16x2"):
         yield instruction_case(f"ex2.approx.{kind}", kind, [kind], compare=ulp("f16", 2))
-        yield instruction_case(f"tanh.approx.{kind}", kind, [kind], compare=Compare("relative", "f16", 2**-9.9))
+        yield instruction_case(
+            f"tanh.approx.{kind}", kind, [kind], compare=Compare("relative", "f16", 2**-9.9)
+        )
     for kind in ("bf16", "bf16x2"):
-        yield instruction_case(f"ex2.approx.ftz.{kind}", kind, [kind], compare=Compare("relative", "bf16", 2**-7))
-        yield instruction_case(f"tanh.approx.{kind}", kind, [kind], compare=Compare("relative", "bf16", 2**-7))
+        yield instruction_case(
+            f"ex2.approx.ftz.{kind}", kind, [kind], compare=Compare("relative", "bf16", 2**-7)
+        )
+        yield instruction_case(
+            f"tanh.approx.{kind}", kind, [kind], compare=Compare("relative", "bf16", 2**-7)
+        )
 
 
 def half_cases() -> Iterator[Case]:

@@ -1,6 +1,6 @@
-"""What a golden case is: a PTX kernel, its arguments as reproducible bytes, and how its result is compared.
+"""What a golden case is: a PTX kernel, reproducible arguments, and how its result is compared.
 
-Inputs come from seeded generators, so only outputs are stored. Nothing here needs a GPU or a package.
+Inputs come from seeded generators, so only outputs are stored. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -15,11 +15,34 @@ PTX_HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 POISON = 0xCD  # byte that fills outputs before a launch
 
 WIDTH = {  # bytes of a value
-    "u8": 1, "s8": 1, "b8": 1, "e4m3": 1, "e5m2": 1,
-    "u16": 2, "s16": 2, "b16": 2, "f16": 2, "bf16": 2, "e4m3x2": 2, "e5m2x2": 2,
-    "u32": 4, "s32": 4, "b32": 4, "f32": 4, "tf32": 4, "f16x2": 4, "bf16x2": 4, "u16x2": 4, "s16x2": 4,
-    "u64": 8, "s64": 8, "b64": 8, "f64": 8, "b128": 16, "pred": 4,
-}  # fmt: skip
+    "u8": 1,
+    "s8": 1,
+    "b8": 1,
+    "e4m3": 1,
+    "e5m2": 1,
+    "u16": 2,
+    "s16": 2,
+    "b16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "e4m3x2": 2,
+    "e5m2x2": 2,
+    "u32": 4,
+    "s32": 4,
+    "b32": 4,
+    "f32": 4,
+    "tf32": 4,
+    "f16x2": 4,
+    "bf16x2": 4,
+    "u16x2": 4,
+    "s16x2": 4,
+    "u64": 8,
+    "s64": 8,
+    "b64": 8,
+    "f64": 8,
+    "b128": 16,
+    "pred": 4,
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +56,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Global memory passed by address: starts as `initial` (else poison) and is compared if `output`."""
+    """Global memory passed by address; starts as `initial`, else as poison."""
 
     size: int
     initial: Input | None = None
@@ -52,7 +75,8 @@ class Word:
 class TensorMap:
     """A tensor map of `buffer` (index of the argument that is the tensor), passed by value.
 
-    Sizes and boxes in elements, strides in bytes for dimensions 1.., enumerators as numbers of the driver API.
+    Sizes and boxes in elements, strides in bytes for dimensions 1.., enumerators as the driver's
+    numbers.
     """
 
     buffer: int
@@ -71,8 +95,11 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Compare:
-    """exact | digest (exact, stored as one hash per 256 bytes), or per element with a bound on the error: ulp | absolute | relative |
-    mixed (relative to the larger of one and the magnitude). The latter four treat all NaNs as equal."""
+    """exact, digest (exact, stored as one hash per 256 bytes), or per element with a bound.
+
+    The bounds are ulp, absolute, relative, or mixed (relative to the larger of one and the
+    magnitude); all NaNs count as equal there.
+    """
 
     mode: str = "exact"
     element: str = "b32"
@@ -99,17 +126,79 @@ class Case:
 
 SPECIAL = {
     "i": [0, 1, -1, 2, 7, 31, 32, 33, 0x80, 0x7F, 0xFFFF, 0x8000, 0x7FFF, 100, -100, 12345],
-    "f32": [0x00000000, 0x80000000, 0x3F800000, 0xBFC00000, 0x7F800000, 0xFF800000, 0x7FC00001, 0x00000001,
-            0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x40200000, 0xBF000000, 0x4F000000, 0x477FF000, 0x43E40000],
-    "f64": [0x0000000000000000, 0x8000000000000000, 0x3FF0000000000000, 0xBFF8000000000000, 0x7FF0000000000000,
-            0xFFF0000000000000, 0x7FF8000000000001, 0x0000000000000001, 0x800FFFFFFFFFFFFF, 0x0010000000000000,
-            0x7FEFFFFFFFFFFFFF, 0x4004000000000000, 0xBFE0000000000000, 0x41E0000000000000, 0x43E0000000000000,
-            0x36A0000000000000],
-    "f16": [0x0000, 0x8000, 0x3C00, 0xBE00, 0x7C00, 0xFC00, 0x7E01, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0x4100,
-            0xB800, 0x5C00, 0x3BFF, 0x7800],
-    "bf16": [0x0000, 0x8000, 0x3F80, 0xBFC0, 0x7F80, 0xFF80, 0x7FC1, 0x0001, 0x807F, 0x0080, 0x7F7F, 0x4020,
-             0xBF00, 0x4F00, 0x477F, 0x43E4],
-}  # fmt: skip
+    "f32": [
+        0x00000000,
+        0x80000000,
+        0x3F800000,
+        0xBFC00000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00001,
+        0x00000001,
+        0x807FFFFF,
+        0x00800000,
+        0x7F7FFFFF,
+        0x40200000,
+        0xBF000000,
+        0x4F000000,
+        0x477FF000,
+        0x43E40000,
+    ],
+    "f64": [
+        0x0000000000000000,
+        0x8000000000000000,
+        0x3FF0000000000000,
+        0xBFF8000000000000,
+        0x7FF0000000000000,
+        0xFFF0000000000000,
+        0x7FF8000000000001,
+        0x0000000000000001,
+        0x800FFFFFFFFFFFFF,
+        0x0010000000000000,
+        0x7FEFFFFFFFFFFFFF,
+        0x4004000000000000,
+        0xBFE0000000000000,
+        0x41E0000000000000,
+        0x43E0000000000000,
+        0x36A0000000000000,
+    ],
+    "f16": [
+        0x0000,
+        0x8000,
+        0x3C00,
+        0xBE00,
+        0x7C00,
+        0xFC00,
+        0x7E01,
+        0x0001,
+        0x83FF,
+        0x0400,
+        0x7BFF,
+        0x4100,
+        0xB800,
+        0x5C00,
+        0x3BFF,
+        0x7800,
+    ],
+    "bf16": [
+        0x0000,
+        0x8000,
+        0x3F80,
+        0xBFC0,
+        0x7F80,
+        0xFF80,
+        0x7FC1,
+        0x0001,
+        0x807F,
+        0x0080,
+        0x7F7F,
+        0x4020,
+        0xBF00,
+        0x4F00,
+        0x477F,
+        0x43E4,
+    ],
+}
 
 
 def _near_one(rng: random.Random, exponent_bits: int, mantissa_bits: int, spread: int) -> int:
@@ -145,10 +234,13 @@ def _special(kind: str, index: int) -> int:
 
 
 def operand(kind: str, position: int, thread: int, rng: random.Random) -> int:
-    """Value of one operand: threads 0..63 walk through pairs of special values, the others are random."""
+    """One operand: threads 0..63 walk through pairs of special values, the others are random."""
     if kind in ("f16x2", "bf16x2", "u16x2", "s16x2"):
         half = kind[:-2]
-        return operand(half, position, thread, rng) | operand(half, position, (thread * 5 + 3) % 128, rng) << 16
+        return (
+            operand(half, position, thread, rng)
+            | operand(half, position, (thread * 5 + 3) % 128, rng) << 16
+        )
     if thread < 64 and position < 2:
         return _special(kind, thread % 16 if position == 0 else thread // 16 * 5 + thread)
     if thread < 64 and rng.getrandbits(1):
@@ -157,7 +249,7 @@ def operand(kind: str, position: int, thread: int, rng: random.Random) -> int:
 
 
 def _small_integer(kind: str, rng: random.Random) -> int:
-    """An integer in -4..4 (unsigned: 0..4) encoded in `kind`, so that tensor-core sums are exact."""
+    """An integer in -4..4 (unsigned: 0..4) in `kind`, so that tensor-core sums are exact."""
     value = rng.getrandbits(16) % 9 - 4
     if kind == "u8":
         return abs(value)
@@ -168,11 +260,20 @@ def _small_integer(kind: str, rng: random.Random) -> int:
 
 def _real(kind: str, rng: random.Random) -> int:
     """A real number of magnitude 2^-2 .. 1, every mantissa bit random."""
-    exponent_bits, mantissa_bits = {"f32": (8, 23), "tf32": (8, 23), "f16": (5, 10), "bf16": (8, 7), "e4m3": (4, 3),
-                                    "e5m2": (5, 2), "f64": (11, 52)}[kind]  # fmt: skip
+    exponent_bits, mantissa_bits = {
+        "f32": (8, 23),
+        "tf32": (8, 23),
+        "f16": (5, 10),
+        "bf16": (8, 7),
+        "e4m3": (4, 3),
+        "e5m2": (5, 2),
+        "f64": (11, 52),
+    }[kind]
     bias = (1 << (exponent_bits - 1)) - 1
     exponent = bias - 2 + rng.getrandbits(1)
-    return (rng.getrandbits(1) << exponent_bits | exponent) << mantissa_bits | rng.getrandbits(mantissa_bits)
+    return (rng.getrandbits(1) << exponent_bits | exponent) << mantissa_bits | rng.getrandbits(
+        mantissa_bits
+    )
 
 
 def encode_float(kind: str, value: float) -> int:
@@ -195,7 +296,10 @@ def encode_float(kind: str, value: float) -> int:
 
 @lru_cache(maxsize=64)
 def input_bytes(source: Input) -> bytes:
-    """The bytes of an input. Kinds: `operands:T,T,…` (8-byte slots per thread), `small:T`, `real:T`, `random:T`, `ramp`."""
+    """The bytes of an input.
+
+    Kinds: `operands:T,T,…` (8-byte slots per thread), `small:T`, `real:T`, `random:T`, `ramp`.
+    """
     rng = random.Random(f"{source.kind}/{source.seed}")
     form, _, kinds = source.kind.partition(":")
     if form == "concat":  # kind:type#count#seed parts joined by +
@@ -204,8 +308,11 @@ def input_bytes(source: Input) -> bytes:
     if form == "ramp":
         return b"".join(struct.pack("<I", i) for i in range(source.count))
     if form == "operands":
-        slots = [operand(kind, position, thread, rng) for thread in range(source.count)
-                 for position, kind in enumerate(kinds.split(","))]  # fmt: skip
+        slots = [
+            operand(kind, position, thread, rng)
+            for thread in range(source.count)
+            for position, kind in enumerate(kinds.split(","))
+        ]
         return struct.pack(f"<{len(slots)}Q", *slots)
     make = {"small": _small_integer, "real": _real, "random": _random_value}[form]
     values = [make(kinds, rng) for _ in range(source.count)]

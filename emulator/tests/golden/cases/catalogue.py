@@ -1,4 +1,7 @@
-"""All groups of cases, and the candidates that the assembler rejects for sm_90a (so that the lists above may simply be products)."""
+"""All groups of cases, less the candidates that do not exist on sm_90a.
+
+Thanks to the list of rejected names the groups may simply be products of modifiers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,21 @@ from pathlib import Path
 from . import alu, barrier, control, convert, matrix, memory, tma, warp
 from .case import Case
 
-GROUPS = {**alu.GROUPS, **convert.GROUPS, **warp.GROUPS, **memory.GROUPS, **matrix.GROUPS, **tma.GROUPS, **barrier.GROUPS, **control.GROUPS}
+GROUPS = {
+    **alu.GROUPS,
+    **convert.GROUPS,
+    **warp.GROUPS,
+    **memory.GROUPS,
+    **matrix.GROUPS,
+    **tma.GROUPS,
+    **barrier.GROUPS,
+    **control.GROUPS,
+}
 REJECTED = Path(__file__).parent.parent / "rejected.txt"
 
 
 def rejected() -> frozenset[str]:
-    """Names of cases whose instruction does not exist on sm_90a (checked with ptxas, see record.py --check)."""
+    """Names of cases that ptxas does not assemble for sm_90a (see record.py --check)."""
     return frozenset(REJECTED.read_text().splitlines()) if REJECTED.exists() else frozenset()
 
 

@@ -12,8 +12,6 @@ TO_FLOAT = ("rn", "rz", "rm", "rp")
 TO_INTEGER = ("rni", "rzi", "rmi", "rpi")
 
 
-
-
 def convert(name: str, result: str, source: str) -> Case:
     return instruction_case(f"cvt.{name}", result, [source])
 
@@ -24,7 +22,9 @@ def integer_cases() -> Iterator[Case]:
             # A narrow result is stored from a 16- or 32-bit register, so the extension is visible.
             wide = {"u8": "u32", "s8": "s32"}.get(result, result)
             for saturate in ("", ".sat"):
-                yield convert(f"{saturate[1:] + '.' if saturate else ''}{result}.{source}", wide, source)
+                yield convert(
+                    f"{saturate[1:] + '.' if saturate else ''}{result}.{source}", wide, source
+                )
         for source in ("f16", "bf16", "f32", "f64"):
             wide = {"u8": "u32", "s8": "s32"}.get(result, result)
             for rounding in TO_INTEGER:
@@ -54,7 +54,9 @@ def float_cases() -> Iterator[Case]:
                 yield convert(f"{rounding}{modifier}.{target}.f32", target, "f32")
         for rounding in ("rn", "rz"):
             for modifier in ("", ".relu", ".satfinite", ".relu.satfinite"):
-                yield instruction_case(f"cvt.{rounding}{modifier}.{target}x2.f32", f"{target}x2", ["f32", "f32"])
+                yield instruction_case(
+                    f"cvt.{rounding}{modifier}.{target}x2.f32", f"{target}x2", ["f32", "f32"]
+                )
         for source in ("f32", "f64"):
             yield convert(f"{source}.{target}", source, target)
         yield convert(f"sat.f32.{target}", "f32", target)
@@ -80,9 +82,15 @@ def narrow_cases() -> Iterator[Case]:
             yield convert(f"{rounding}{modifier}.tf32.f32", "f32", "f32")
     for narrow in ("e4m3x2", "e5m2x2"):
         for modifier in ("", ".relu"):
-            yield instruction_case(f"cvt.rn.satfinite{modifier}.{narrow}.f32", "b16", ["f32", "f32"])
+            yield instruction_case(
+                f"cvt.rn.satfinite{modifier}.{narrow}.f32", "b16", ["f32", "f32"]
+            )
             yield instruction_case(f"cvt.rn.satfinite{modifier}.{narrow}.f16x2", "b16", ["f16x2"])
             yield instruction_case(f"cvt.rn{modifier}.f16x2.{narrow}", "f16x2", [narrow])
 
 
-GROUPS = {"convert_integer": integer_cases, "convert_float": float_cases, "convert_narrow": narrow_cases}
+GROUPS = {
+    "convert_integer": integer_cases,
+    "convert_float": float_cases,
+    "convert_narrow": narrow_cases,
+}

@@ -1,4 +1,4 @@
-"""Argument lists for cuTensorMapEncodeTiled whose 128 bytes, or whose rejection, were recorded: one field changed at a time."""
+"""Argument lists for cuTensorMapEncodeTiled, one field changed at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EncodeCall:
 
 
 def _changed(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
-    return values[:index] + (value,) + values[index + 1 :]
+    return (*values[:index], value, *values[index + 1 :])
 
 
 def encode_calls() -> Iterator[EncodeCall]:
@@ -44,7 +44,13 @@ def encode_calls() -> Iterator[EncodeCall]:
         for swizzle in range(4):
             yield replace(base, interleave=interleave, swizzle=swizzle, box=(16, *base.box[1:]))
         yield replace(base, interleave=interleave, swizzle=1, box=(16, *base.box[1:]), rank=2)
-        yield replace(base, interleave=interleave, swizzle=1, box=(16, *base.box[1:]), address=base.address + 16)
+        yield replace(
+            base,
+            interleave=interleave,
+            swizzle=1,
+            box=(16, *base.box[1:]),
+            address=base.address + 16,
+        )
     for l2 in range(5):
         yield replace(base, l2=l2)
     yield replace(base, fill=2)
@@ -60,20 +66,57 @@ def encode_calls() -> Iterator[EncodeCall]:
             yield replace(base, box=_changed(base.box, d, value), swizzle=0)
         for value in (0, 1, 2, 3, 5, 8, 9):
             yield replace(base, element_stride=_changed(base.element_stride, d, value))
-            yield replace(base, element_stride=_changed(base.element_stride, d, value), interleave=1, swizzle=0)
+            yield replace(
+                base,
+                element_stride=_changed(base.element_stride, d, value),
+                interleave=1,
+                swizzle=0,
+            )
     for d in range(4):
-        for value in (0, 8, 16, 24, 32, 48, 1 << 20, (1 << 36) + 16, (1 << 39) + (1 << 38), (1 << 40) - 16, 1 << 40, (1 << 40) + 16):
+        for value in (
+            0,
+            8,
+            16,
+            24,
+            32,
+            48,
+            1 << 20,
+            (1 << 36) + 16,
+            (1 << 39) + (1 << 38),
+            (1 << 40) - 16,
+            1 << 40,
+            (1 << 40) + 16,
+        ):
             yield replace(base, stride=_changed(base.stride, d, value))
     yield replace(base, box=(64, 256, 256, 1, 1))
     yield replace(base, box=(64, 256, 256, 256, 256))
     for size in ((64, 64), (64, 1023), (64, 1024), (60, 70), (1, 1)):
-        yield replace(base, rank=2, size=(*size, 1, 1, 1), stride=(128, *base.stride[1:]), box=(64, 64, 1, 1, 1))
+        yield replace(
+            base,
+            rank=2,
+            size=(*size, 1, 1, 1),
+            stride=(128, *base.stride[1:]),
+            box=(64, 64, 1, 1, 1),
+        )
     s = 128
-    yield replace(base, rank=4, size=(64, 1 << 30, (1 << 31) - 1, (1 << 31) - 1, 1), stride=(s, (1 << 35) - s, s, 0), box=(64, 64, 1, 1, 1))
+    yield replace(
+        base,
+        rank=4,
+        size=(64, 1 << 30, (1 << 31) - 1, (1 << 31) - 1, 1),
+        stride=(s, (1 << 35) - s, s, 0),
+        box=(64, 64, 1, 1, 1),
+    )
     for bit in (46, 47, 48, 49, 52, 55, 56, 57, 60, 62, 63):
         yield replace(base, address=1 << bit)
         yield replace(base, address=(1 << bit) - 4096)
-    for inner, rows, planes in ((256, 227, 4), (256, 228, 4), (256, 255, 4), (256, 256, 4), (256, 205, 5), (16, 8, 256)):
+    for inner, rows, planes in (
+        (256, 227, 4),
+        (256, 228, 4),
+        (256, 255, 4),
+        (256, 256, 4),
+        (256, 205, 5),
+        (16, 8, 256),
+    ):
         yield replace(base, type=0, swizzle=0, box=(inner, rows, planes, 1, 1))
     for stride in (1, 2, 8):
         yield replace(base, box=(32, 256, 8, 3, 1), element_stride=(1, stride, 1, 1, 1))
