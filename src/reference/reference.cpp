@@ -52,7 +52,7 @@ Row attention_row(const AttentionArgs& args, const ReferenceSequence& sequence, 
     }
     return row;
   }
-  // ln Σ exp(s) = m + ln Σ exp(s − m) for any m; the largest s keeps every term within (0, 1].
+  // Σ exp(s) = exp(m) · Σ exp(s − m) for any m; with the largest s every term lies within (0, 1].
   double largest = kMinusInfinity;
   for (const double s : row.scores) largest = std::max(largest, s);
   row.probabilities.assign(row.scores.size(), 0.0);
@@ -61,7 +61,7 @@ Row attention_row(const AttentionArgs& args, const ReferenceSequence& sequence, 
   for (const double s : row.scores) sum += std::exp(s - largest);
   row.lse = largest + std::log(sum);
   for (std::size_t n = 0; n < row.scores.size(); ++n) {
-    row.probabilities[n] = std::exp(row.scores[n] - row.lse);
+    row.probabilities[n] = std::exp(row.scores[n] - largest) / sum;  // exp(s − lse)
   }
   return row;
 }
