@@ -3,7 +3,7 @@
 //
 //   cpu_peak [threads] [seconds]
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu_peak.cpp"
+#define HWY_TARGET_INCLUDE "bench/cpu_peak.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

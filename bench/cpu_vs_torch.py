@@ -5,8 +5,9 @@
 Both sides compute forward and backward of the same sequences. PyTorch gets them padded to the
 longest one, in its native layout and without a mask, which is the fastest it can do. The two are
 timed in turn, so that both see the same machine; a ratio is the median over the turns. Floor: the
-valid FLOPs (4 forward, 10 backward, a pair, head and head dimension) at the multiply-add peak that
-``cpu_peak`` measures. Memory: what a call adds to the resident set beyond its outputs and gradients.
+valid FLOPs (4 forward, 10 backward, a pair, head and head dimension) at the multiply-add peak
+that ``cpu_peak`` measures. Memory: what a call adds to the resident set beyond its outputs and
+gradients.
 
 Results go to bench/results/cpu_<date>.md and .json.
 """
@@ -14,6 +15,7 @@ Results go to bench/results/cpu_<date>.md and .json.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import dataclasses
 import gc
 import json
@@ -109,6 +111,7 @@ def status_bytes(key: str) -> int:
 def extra_memory(side: Side) -> int:
     """Bytes that forward and backward hold at once beyond inputs, output and gradients."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # or the call would get memory that earlier ones touched
     Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     before = status_bytes("VmRSS")
     side.run()
@@ -129,7 +132,6 @@ def measure_peak(threads: int) -> float:
 def measure(case: Case, threads: int, seconds: float) -> dict[str, Any]:
     lengths = case.lengths()
     ours, theirs = jfa_side(lengths, case, threads), torch_side(lengths, case)
-    ours.run()
     extra = extra_memory(ours)
     theirs.run()
     our_times, their_times, peaks = Times(), Times(), []
@@ -229,8 +231,8 @@ def write(about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         "# CPU engine against PyTorch's padded attention",
         "",
         "`python bench/cpu_vs_torch.py` wrote this. Ratios are PyTorch's time over ours, medians "
-        "over turns;",
-        "milliseconds are the fastest turn. H = 4, forward and backward, no mask on PyTorch's side.",
+        "over turns; milliseconds are",
+        "the fastest turn. H = 4, forward and backward, no mask on PyTorch's side.",
         "",
         *(f"- {key}: {value}" for key, value in about.items()),
         "",

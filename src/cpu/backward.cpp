@@ -145,7 +145,7 @@ void backward(const BackwardArgs& args, const detail::Call& call, const detail::
   const BackwardSchedule schedule = schedule_backward(args, call, plan, execution);
   if (schedule.items.empty()) return;
 
-  const Workspace workspace(execution, schedule.bytes());
+  const Workspace workspace(execution, schedule.bytes() - 64);  // 64 to align
   const std::size_t shared_bytes = schedule.shared_bytes * static_cast<std::size_t>(schedule.slots);
   std::memset(workspace.at(0), 0, shared_bytes);
   std::vector<SharedSums> slots;

@@ -1,6 +1,7 @@
 #include "cpu/parallel.hpp"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 namespace jfa::cpu {
 
@@ -21,6 +23,12 @@ void run_tasks(std::int64_t count, int workers,
   if (workers <= 1) {
     for (std::int64_t index = 0; index < count; ++index) task(index, 0);
     return;
+  }
+  // More threads than cores are the caller's wish; oneTBB wants to be told.
+  std::optional<oneapi::tbb::global_control> allow;
+  if (workers > oneapi::tbb::info::default_concurrency()) {
+    allow.emplace(oneapi::tbb::global_control::max_allowed_parallelism,
+                  static_cast<std::size_t>(workers));
   }
   std::atomic<std::int64_t> next{0};
   oneapi::tbb::task_arena arena(workers);
