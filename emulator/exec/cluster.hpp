@@ -33,6 +33,9 @@ class Cluster final : public ClusterView {
   void wake_mbarrier(const Cta& owner, std::uint32_t offset);
   void wake_groups(Warp& warp);
   void wake_converging(Warp& warp);
+  /// An operation's sources are free, or its results are written: observers and group waits.
+  void finish_reads(AsyncOperation& operation);
+  void finish(AsyncOperation& operation);
   void lanes_exited(Warp& warp, LaneMask lanes);
 
   // Named and cluster barriers (sync/barriers.cpp).
@@ -62,6 +65,21 @@ class Cluster final : public ClusterView {
   /// Reads the barrier at `offset`; faults when there is none.
   sync::Mbarrier load_mbarrier(Cta& owner, std::uint32_t offset, const Instruction* where);
 
+  /// A fresh operation of the executing lanes.
+  template <typename T>
+  std::unique_ptr<T> make_operation(const Context& context, const Instruction& in, LaneMask lanes,
+                                    AgentKind kind, Completion completion) {
+    auto operation = std::make_unique<T>();
+    operation->id = new_operation();
+    operation->agent = {kind, static_cast<std::uint8_t>(context.cta->rank),
+                        static_cast<std::uint16_t>(context.warp->index)};
+    operation->cta = context.cta;
+    operation->warp = context.warp;
+    operation->lanes = lanes;
+    operation->instruction = &in;
+    operation->completion = completion;
+    return operation;
+  }
   std::uint64_t new_operation() { return launch_.next_operation.fetch_add(1, std::memory_order_relaxed); }
   /// Warps of a warpgroup meet here: operation k of the group is issued when all four have issued it.
   std::unordered_map<std::uint64_t, std::unique_ptr<AsyncOperation>>& gathering() { return gathering_; }

@@ -39,6 +39,8 @@ class Context {
     return row<const std::uint64_t>(operand)[std::countr_zero(lanes)];
   }
   void enter(Cluster& cluster_in, Warp& warp_in, Split& split_in);
+  /// For an asynchronous operation: memory of its issuer, no split.
+  void enter(Cluster& cluster_in, const AsyncOperation& operation);
 
   // Memory (exec/memory_access.cpp).
   using Addresses = std::array<std::uint64_t, kWarpSize>;

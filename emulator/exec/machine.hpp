@@ -157,6 +157,8 @@ struct AsyncOperation {
   virtual ~AsyncOperation() = default;
   /// One stage; true when nothing is left to do.
   virtual bool step(Cluster& cluster) = 0;
+  /// Whether something that must come before is not complete yet.
+  [[nodiscard]] virtual bool blocked() const { return false; }
   std::uint64_t id = 0;
   Agent agent;
   Cta* cta = nullptr;   ///< issuing

@@ -34,6 +34,11 @@ void Context::enter(Cluster& cluster_in, Warp& warp_in, Split& split_in) {
             warp_in.specials, scratch_.data()};
 }
 
+void Context::enter(Cluster& cluster_in, const AsyncOperation& operation) {
+  static thread_local Split none;
+  enter(cluster_in, *operation.warp, none);
+}
+
 void Context::addresses(const ir::Address& address, LaneMask lanes, Addresses& out) const {
   (void)lanes;
   std::uint64_t base = static_cast<std::uint64_t>(address.offset);

@@ -237,6 +237,10 @@ void Decode::destination_and_predicate(std::size_t i, Type type) {
   }
 }
 
+bool Decode::is_predicate(const ptx::Operand& o) const {
+  return o.kind == Kind::reg && builder_.register_operand(o.index).width == Width::predicate;
+}
+
 bool Decode::is_constant(std::size_t i) const {
   return i < operand_count() && operand(i).kind == Kind::integer;
 }

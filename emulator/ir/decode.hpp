@@ -53,6 +53,7 @@ class Decode {
   /// `d` or `d|p`: fills out.d and out.d2.
   void destination_and_predicate(std::size_t i, Type type);
   [[nodiscard]] bool is_constant(std::size_t i) const;
+  [[nodiscard]] bool is_predicate(const ptx::Operand& operand) const;
   /// Integer constant in [low, high].
   std::int64_t constant(std::size_t i, std::int64_t low, std::int64_t high);
   std::int64_t constant(const ptx::Operand& operand, std::int64_t low, std::int64_t high);

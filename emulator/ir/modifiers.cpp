@@ -50,6 +50,21 @@ std::string join(const ModifierGroup& group) {
   return text;
 }
 
+/// "m64n#k16" stands for any number in place of `#`.
+bool matches(std::string_view pattern, std::string_view text) {
+  while (!pattern.empty()) {
+    if (pattern.front() == '#') {
+      if (text.empty() || text.front() < '0' || text.front() > '9') return false;
+      while (!text.empty() && text.front() >= '0' && text.front() <= '9') text.remove_prefix(1);
+    } else {
+      if (text.empty() || text.front() != pattern.front()) return false;
+      text.remove_prefix(1);
+    }
+    pattern.remove_prefix(1);
+  }
+  return text.empty();
+}
+
 }  // namespace
 
 ModifierSpec::ModifierSpec(std::string_view text) {
@@ -79,7 +94,8 @@ std::string ModifierSpec::check(const std::vector<std::string_view>& modifiers) 
     bool placed = false;
     for (std::size_t g = 0; g < groups_.size() && !placed; ++g) {
       const auto& alternatives = groups_[g].alternatives;
-      if (std::find(alternatives.begin(), alternatives.end(), modifier) == alternatives.end())
+      if (std::none_of(alternatives.begin(), alternatives.end(),
+                       [&](std::string_view pattern) { return matches(pattern, modifier); }))
         continue;
       known = true;
       if (used[g] > 0 && !groups_[g].repeated) continue;

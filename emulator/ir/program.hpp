@@ -58,6 +58,17 @@ struct CallSite {
   std::vector<FrameSlot> arguments, results;  ///< in the caller's frame
 };
 
+struct MmaDetail {
+  tensor::MmaShape shape;
+  std::span<const Operand> d;  ///< A, B, C are the instruction's list2, list3, list
+};
+
+struct WgmmaDetail {
+  tensor::WgmmaShape shape;
+  tensor::Major a_major = tensor::Major::k, b_major = tensor::Major::k;
+  bool negate_a = false, negate_b = false;
+};
+
 struct SharedSymbol {
   std::string name;
   std::uint32_t offset = 0;
@@ -73,8 +84,8 @@ struct Kernel {
   std::vector<FunctionLayout> functions;  ///< [0] is the kernel itself
   std::vector<CallSite> calls;
   std::vector<std::vector<std::uint32_t>> branch_tables;
-  std::vector<tensor::MmaShape> mma_shapes;
-  std::vector<tensor::WgmmaShape> wgmma_shapes;
+  std::vector<MmaDetail> mma;
+  std::vector<WgmmaDetail> wgmma;
   std::vector<SharedSymbol> shared_symbols;
   std::uint32_t shared_base = 0;
   std::uint32_t static_shared_end = 0;     ///< where dynamic shared memory begins

@@ -54,9 +54,9 @@ bool GroupTracker::satisfied(LaneMask lanes, std::uint32_t allowed, bool reads_o
   });
 }
 
-bool GroupTracker::idle(LaneMask lanes) const {
+bool GroupTracker::idle_before(LaneMask lanes, std::uint64_t operation) const {
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.stage != Stage::done && (entry.lanes & lanes) != 0;
+    return entry.stage != Stage::done && (entry.lanes & lanes) != 0 && entry.operation < operation;
   });
 }
 

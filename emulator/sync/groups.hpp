@@ -23,8 +23,10 @@ class GroupTracker {
   void done(std::uint64_t operation, bool keep);
   /// Whether all but the `allowed` newest committed groups of every lane are complete.
   [[nodiscard]] bool satisfied(LaneMask lanes, std::uint32_t allowed, bool reads_only) const;
-  /// Whether every operation, committed or not, is complete (cp.async.mbarrier.arrive).
-  [[nodiscard]] bool idle(LaneMask lanes) const;
+  /// Whether every operation, committed or not, is complete.
+  [[nodiscard]] bool idle(LaneMask lanes) const { return idle_before(lanes, ~std::uint64_t{0}); }
+  /// The same for operations issued before `operation` (cp.async.mbarrier.arrive).
+  [[nodiscard]] bool idle_before(LaneMask lanes, std::uint64_t operation) const;
   /// Operations that a wait covers, each returned by one wait only.
   void take_waited(LaneMask lanes, std::uint32_t allowed, bool reads_only,
                    std::vector<std::uint64_t>& operations);

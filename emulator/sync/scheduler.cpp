@@ -141,7 +141,8 @@ void Cluster::run_split(Warp& warp, Split& split, std::uint32_t quantum) {
   std::uint64_t executed = 0;
   if (warp.splits.size() > 1) meet(warp, split);
   while (quantum-- > 0) {
-    if (split.pc >= code_size) launch_.fault(ReportKind::illegal_instruction, nullptr, "execution left the code");
+    if (split.pc >= code_size)
+      launch_.fault(ReportKind::illegal_instruction, nullptr, "execution left the code");
     const Instruction& in = code[split.pc];
     LaneMask lanes = split.lanes;
     if (in.guard.present()) lanes &= context_.predicate(in.guard);
@@ -181,6 +182,11 @@ void Cluster::lanes_exited(Warp& warp, LaneMask lanes) {
   const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
   warp.cta->live_threads -= count;
   cluster_live_ -= count;
+  // Threads that arrived at the cluster barrier and leave count neither as live nor as arrived.
+  for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
+    if (warp.cluster_phase[static_cast<std::size_t>(std::countr_zero(rest))] == cluster_phase_ + 1)
+      --cluster_arrived_;
+  }
   note_progress();
   if (observer_) observer_->on_lanes_exit(warp.cta->rank, warp.index, lanes);
   if (warp.live == 0) --live_warps_;
@@ -238,6 +244,10 @@ bool Cluster::step_async() {
   std::size_t index = 0;
   if (launch_.options.schedule == Schedule::reverse) index = operations_.size() - 1;
   if (launch_.options.schedule == Schedule::random) index = random_() % operations_.size();
+  // What must wait for others gives way to the oldest that need not; there is always one.
+  for (std::size_t i = 0; operations_[index]->blocked() && i < operations_.size(); ++i) {
+    if (!operations_[i]->blocked()) index = i;
+  }
   // Not before an older operation of the same order.
   if (const std::uint64_t order = operations_[index]->order; order != 0) {
     for (std::size_t i = 0; i < index; ++i) {
@@ -262,6 +272,33 @@ bool Cluster::execute_async(std::size_t index) {
   if (!operation->step(*this))
     operations_.insert(operations_.begin() + static_cast<std::ptrdiff_t>(index), std::move(operation));
   return true;
+}
+
+void Cluster::finish_reads(AsyncOperation& operation) {
+  if (observer_) observer_->on_async_stage(operation.id, AsyncStage::reads_done);
+  if (operation.completion != Completion::bulk_group) return;
+  operation.warp->bulk.reads_done(operation.id);
+  wake_groups(*operation.warp);
+}
+
+void Cluster::finish(AsyncOperation& operation) {
+  if (observer_) observer_->on_async_stage(operation.id, AsyncStage::writes_done);
+  const bool keep = observer_ != nullptr;
+  switch (operation.completion) {
+    case Completion::bulk_group: operation.warp->bulk.done(operation.id, keep); break;
+    case Completion::cp_async_group: operation.warp->cp_async.done(operation.id, keep); break;
+    case Completion::wgmma_group: {
+      // Of all four warps of the warpgroup.
+      const std::size_t first = operation.agent.index * 4U;
+      for (std::size_t w = first; w < first + 4; ++w) {
+        operation.cta->warps[w].wgmma.done(operation.id, keep);
+        wake_groups(operation.cta->warps[w]);
+      }
+      return;
+    }
+    default: return;
+  }
+  wake_groups(*operation.warp);
 }
 
 void Cluster::drain_async() {
