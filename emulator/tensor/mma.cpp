@@ -77,133 +77,121 @@ Place quad_pair_c(ElementType type, unsigned lane, unsigned i) {
   return {(lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1)};
 }
 
-template <class Number>
-struct Matrices {
-  std::array<std::array<Number, kMaxK>, kMaxM> a{};
-  std::array<std::array<Number, kN>, kMaxK> b{};
-};
-template <class Sum>
-using Accumulators = std::array<std::array<Sum, kN>, kMaxM>;
+/// One product: D starts as C. Binary64 holds every product exactly, and 32-bit integer sums too.
+struct Product {
+  std::array<std::array<double, kMaxK>, kMaxM> a{};
+  std::array<std::array<double, kN>, kMaxK> b{};
+  std::array<std::array<double, kN>, kMaxM> d{};
 
-template <class Number>
-Number element(ElementType type, std::span<const ConstLaneRegister> registers, unsigned lane,
-               unsigned r, unsigned e) {
-  if constexpr (std::is_same_v<Number, double>) {
-    if (type == ElementType::f64) {
-      const std::uint64_t low = registers[2 * r][lane];
-      return std::bit_cast<double>(low | static_cast<std::uint64_t>(registers[2 * r + 1][lane])
-                                             << 32);
+  void accumulate(const MmaShape& shape) {
+    for (unsigned row = 0; row < shape.m; ++row) {
+      for (unsigned k = 0; k < shape.k; ++k) {
+        for (unsigned column = 0; column < kN; ++column) d[row][column] += a[row][k] * b[k][column];
+      }
     }
-    std::array<float, 4> values;
-    decode_elements(type, std::as_bytes(std::span(registers[r] + lane, 1)), values.data());
-    return values[e];
-  } else {
-    if (type == ElementType::s32) return static_cast<std::int32_t>(registers[r][lane]);
-    std::array<std::int32_t, 4> values;
-    decode_elements(type, std::as_bytes(std::span(registers[r] + lane, 1)), values.data());
-    return values[e];
   }
+};
+
+/// f64 elements fill two registers and are visited as one.
+unsigned visited_registers(ElementType type, std::size_t registers) {
+  return static_cast<unsigned>(type == ElementType::f64 ? registers / 2 : registers);
 }
 
-/// Puts element e of register r back; `word` holds the other elements of the register already.
-void put(const MmaShape& shape, double value, std::span<const LaneRegister> registers,
-         unsigned lane, unsigned r, unsigned e) {
-  if (shape.d == ElementType::f64) {
-    const auto bits = std::bit_cast<std::uint64_t>(value);
-    registers[2 * r][lane] = static_cast<std::uint32_t>(bits);
-    registers[2 * r + 1][lane] = static_cast<std::uint32_t>(bits >> 32);
-  } else if (shape.d == ElementType::f16) {
-    const std::uint32_t half = numeric::f32_to_f16(static_cast<float>(value));
-    std::uint32_t& word = registers[r][lane];
-    word = e == 0 ? (word & 0xffff0000u) | half : (word & 0xffffu) | half << 16;
-  } else {
-    registers[r][lane] = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  }
-}
-
-void put(const MmaShape& shape, std::int64_t value, std::span<const LaneRegister> registers,
-         unsigned lane, unsigned r, unsigned) {
-  using Limits = std::numeric_limits<std::int32_t>;
-  if (shape.satfinite) value = std::clamp<std::int64_t>(value, Limits::min(), Limits::max());
-  registers[r][lane] = static_cast<std::uint32_t>(value);
-}
-
-template <class Number>
-void accumulate(const MmaShape& shape, const Matrices<Number>& matrices,
-                Accumulators<Number>& sums) {
-  for (unsigned row = 0; row < shape.m; ++row) {
-    for (unsigned k = 0; k < shape.k; ++k) {
-      for (unsigned column = 0; column < kN; ++column) {
-        sums[row][column] += matrices.a[row][k] * matrices.b[k][column];
+/// Calls visit(lane, r, e, value) for every element of an operand.
+template <class Visit>
+void read_operand(ElementType type, std::span<const ConstLaneRegister> registers,
+                  const Visit& visit) {
+  for (unsigned r = 0; r < visited_registers(type, registers.size()); ++r) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      std::array<float, 4> values;
+      if (type == ElementType::f64) {
+        const std::uint64_t low = registers[2 * r][lane];
+        const std::uint64_t high = registers[2 * r + 1][lane];
+        visit(lane, r, 0u, std::bit_cast<double>(low | high << 32));
+      } else if (type == ElementType::s32) {
+        visit(lane, r, 0u, static_cast<double>(static_cast<std::int32_t>(registers[r][lane])));
+      } else {
+        decode_elements(type, std::as_bytes(std::span(registers[r] + lane, 1)), values.data());
+        for (unsigned e = 0; e < per_register(type); ++e) visit(lane, r, e, double{values[e]});
       }
     }
   }
 }
 
-/// Visits (lane, register, element) of an operand with `registers` registers (f64: elements).
-template <class Visit>
-void for_each_element(ElementType type, unsigned registers, const Visit& visit) {
-  for (unsigned r = 0; r < registers; ++r) {
+std::uint32_t integer_word(double sum, bool satfinite) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  auto value = static_cast<std::int64_t>(sum);
+  if (satfinite) value = std::clamp<std::int64_t>(value, Limits::min(), Limits::max());
+  return static_cast<std::uint32_t>(value);
+}
+
+/// Writes D; value(lane, r, e) gives an element.
+template <class Value>
+void write_result(const MmaShape& shape, std::span<const LaneRegister> registers,
+                  const Value& value) {
+  for (unsigned r = 0; r < visited_registers(shape.d, registers.size()); ++r) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {
-      for (unsigned e = 0; e < per_register(type); ++e) visit(lane, r, e);
+      const double first = value(lane, r, 0u);
+      if (shape.d == ElementType::f64) {
+        const auto bits = std::bit_cast<std::uint64_t>(first);
+        registers[2 * r][lane] = static_cast<std::uint32_t>(bits);
+        registers[2 * r + 1][lane] = static_cast<std::uint32_t>(bits >> 32);
+      } else if (shape.d == ElementType::f16) {
+        const std::uint32_t low = numeric::f32_to_f16(static_cast<float>(first));
+        const std::uint32_t high = numeric::f32_to_f16(static_cast<float>(value(lane, r, 1u)));
+        registers[r][lane] = low | high << 16;
+      } else if (shape.d == ElementType::s32) {
+        registers[r][lane] = integer_word(first, shape.satfinite);
+      } else {
+        registers[r][lane] = std::bit_cast<std::uint32_t>(static_cast<float>(first));
+      }
     }
   }
 }
 
-unsigned elements_or_registers(ElementType type, unsigned registers) {
-  return type == ElementType::f64 ? registers / 2 : registers;
-}
+using Operand = std::span<const ConstLaneRegister>;
 
-template <class Number>
-void execute(const MmaShape& shape, std::span<const ConstLaneRegister> a,
-             std::span<const ConstLaneRegister> b, std::span<const ConstLaneRegister> c,
+void execute(const MmaShape& shape, Operand a, Operand b, Operand c,
              std::span<const LaneRegister> d) {
-  const MmaRegisters count = mma_registers(shape);
-  Matrices<Number> matrices;
-  Accumulators<Number> sums{};
-  for_each_element(shape.a, elements_or_registers(shape.a, count.a),
-                   [&](unsigned lane, unsigned r, unsigned e) {
-                     const Place place = a_place(shape, lane, r, e);
-                     matrices.a[place.row][place.column] = element<Number>(shape.a, a, lane, r, e);
-                   });
-  for_each_element(shape.b, elements_or_registers(shape.b, count.b),
-                   [&](unsigned lane, unsigned r, unsigned e) {
-                     const Place place = b_place(shape, lane, r, e);
-                     matrices.b[place.row][place.column] = element<Number>(shape.b, b, lane, r, e);
-                   });
-  for_each_element(shape.c, elements_or_registers(shape.c, count.c),
-                   [&](unsigned lane, unsigned r, unsigned e) {
-                     const Place place = c_place(shape.c, lane, r, e);
-                     sums[place.row][place.column] = element<Number>(shape.c, c, lane, r, e);
-                   });
-  accumulate(shape, matrices, sums);
-  for_each_element(shape.d, elements_or_registers(shape.d, count.d),
-                   [&](unsigned lane, unsigned r, unsigned e) {
-                     const Place place = c_place(shape.d, lane, r, e);
-                     put(shape, sums[place.row][place.column], d, lane, r, e);
-                   });
+  Product product;
+  read_operand(shape.a, a, [&](unsigned lane, unsigned r, unsigned e, double value) {
+    const Place place = a_place(shape, lane, r, e);
+    product.a[place.row][place.column] = value;
+  });
+  read_operand(shape.b, b, [&](unsigned lane, unsigned r, unsigned e, double value) {
+    const Place place = b_place(shape, lane, r, e);
+    product.b[place.row][place.column] = value;
+  });
+  read_operand(shape.c, c, [&](unsigned lane, unsigned r, unsigned e, double value) {
+    const Place place = c_place(shape.c, lane, r, e);
+    product.d[place.row][place.column] = value;
+  });
+  product.accumulate(shape);
+  write_result(shape, d, [&](unsigned lane, unsigned r, unsigned e) {
+    const Place place = c_place(shape.d, lane, r, e);
+    return product.d[place.row][place.column];
+  });
 }
 
-void execute_quad_pairs(const MmaShape& shape, std::span<const ConstLaneRegister> a,
-                        std::span<const ConstLaneRegister> b, std::span<const ConstLaneRegister> c,
+void execute_quad_pairs(const MmaShape& shape, Operand a, Operand b, Operand c,
                         std::span<const LaneRegister> d) {
-  std::array<Matrices<double>, 4> matrices;
-  std::array<Accumulators<double>, 4> sums{};
-  const MmaRegisters count = mma_registers(shape);
-  for_each_element(shape.a, count.a, [&](unsigned lane, unsigned r, unsigned e) {
-    const Place at_a = quad_pair_a(shape, lane, 2 * r + e);
-    const Place at_b = quad_pair_b(shape, lane, 2 * r + e);
-    matrices[quad_pair(lane)].a[at_a.row][at_a.column] = element<double>(shape.a, a, lane, r, e);
-    matrices[quad_pair(lane)].b[at_b.row][at_b.column] = element<double>(shape.b, b, lane, r, e);
+  std::array<Product, 4> products;
+  read_operand(shape.a, a, [&](unsigned lane, unsigned r, unsigned e, double value) {
+    const Place place = quad_pair_a(shape, lane, 2 * r + e);
+    products[quad_pair(lane)].a[place.row][place.column] = value;
   });
-  for_each_element(shape.c, count.c, [&](unsigned lane, unsigned r, unsigned e) {
+  read_operand(shape.b, b, [&](unsigned lane, unsigned r, unsigned e, double value) {
+    const Place place = quad_pair_b(shape, lane, 2 * r + e);
+    products[quad_pair(lane)].b[place.row][place.column] = value;
+  });
+  read_operand(shape.c, c, [&](unsigned lane, unsigned r, unsigned e, double value) {
     const Place place = quad_pair_c(shape.c, lane, r * per_register(shape.c) + e);
-    sums[quad_pair(lane)][place.row][place.column] = element<double>(shape.c, c, lane, r, e);
+    products[quad_pair(lane)].d[place.row][place.column] = value;
   });
-  for (unsigned pair = 0; pair < 4; ++pair) accumulate(shape, matrices[pair], sums[pair]);
-  for_each_element(shape.d, count.d, [&](unsigned lane, unsigned r, unsigned e) {
+  for (Product& product : products) product.accumulate(shape);
+  write_result(shape, d, [&](unsigned lane, unsigned r, unsigned e) {
     const Place place = quad_pair_c(shape.d, lane, r * per_register(shape.d) + e);
-    put(shape, sums[quad_pair(lane)][place.row][place.column], d, lane, r, e);
+    return products[quad_pair(lane)].d[place.row][place.column];
   });
 }
 
@@ -332,8 +320,7 @@ void mma(const MmaShape& shape, std::span<const ConstLaneRegister> a,
         std::to_string(count.c) + ", D " + std::to_string(count.d));
   }
   if (is_quad_pair_shape(shape)) return execute_quad_pairs(shape, a, b, c, d);
-  if (is_integer(shape.a)) return execute<std::int64_t>(shape, a, b, c, d);
-  execute<double>(shape, a, b, c, d);
+  execute(shape, a, b, c, d);
 }
 
 }  // namespace ptxemu::tensor

@@ -31,16 +31,4 @@ const FloatKernels& float_kernels() {
   return baseline_float_kernels();
 }
 
-void multiply_integers(const std::int32_t* a, const std::int32_t* b, std::int64_t* d, unsigned k,
-                       unsigned columns) {
-  for (unsigned row = 0; row < kWarpRows; ++row) {
-    for (unsigned i = 0; i < k; ++i) {
-      const std::int32_t factor = a[row * k + i];
-      for (unsigned column = 0; column < columns; ++column) {
-        d[row * columns + column] += factor * b[i * columns + column];
-      }
-    }
-  }
-}
-
 }  // namespace ptxemu::tensor

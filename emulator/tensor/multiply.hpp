@@ -27,9 +27,4 @@ const FloatKernels& float_kernels();
 /// The portable ones (for tests).
 const FloatKernels& baseline_float_kernels();
 
-/// The same for integers (products fit 32 bits); sums are kept wide so that the caller can wrap or
-/// saturate them.
-void multiply_integers(const std::int32_t* a, const std::int32_t* b, std::int64_t* d, unsigned k,
-                       unsigned columns);
-
 }  // namespace ptxemu::tensor

@@ -82,16 +82,15 @@ void decode_elements(ElementType type, std::span<const std::byte> bytes, float* 
       return convert_each<std::uint32_t>(bytes, numbers, [](std::uint32_t bits) {
         return std::bit_cast<float>(bits & 0xffffe000u);
       });
+    case ElementType::s8:
+      return convert_each<std::int8_t>(bytes, numbers,
+                                       [](std::int8_t value) { return static_cast<float>(value); });
+    case ElementType::u8:
+      return convert_each<std::uint8_t>(
+          bytes, numbers, [](std::uint8_t value) { return static_cast<float>(value); });
     default:
       return convert_each<float>(bytes, numbers, [](float value) { return value; });
   }
-}
-
-void decode_elements(ElementType type, std::span<const std::byte> bytes, std::int32_t* numbers) {
-  if (type == ElementType::u8) {
-    return convert_each<std::uint8_t>(bytes, numbers, [](std::uint8_t value) { return value; });
-  }
-  return convert_each<std::int8_t>(bytes, numbers, [](std::int8_t value) { return value; });
 }
 
 }  // namespace ptxemu::tensor

@@ -1,5 +1,4 @@
-// Decoding of packed tensor-core operands to the arithmetic type of the products: float, or int32
-// for s8 and u8.
+// Decoding of packed tensor-core operands to binary32, which holds every input type exactly.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +17,5 @@ bool is_integer(ElementType type);
 /// Decodes `bytes` (a multiple of the element size) to `bytes.size() / element_bytes(type)`
 /// numbers. tf32 drops the low 13 bits.
 void decode_elements(ElementType type, std::span<const std::byte> bytes, float* numbers);
-void decode_elements(ElementType type, std::span<const std::byte> bytes, std::int32_t* numbers);
 
 }  // namespace ptxemu::tensor

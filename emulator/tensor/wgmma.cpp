@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
-#include <type_traits>
 
 #include "numeric/convert.hpp"
 #include "tensor/multiply.hpp"
@@ -44,37 +43,38 @@ void check_chunks(const char* operand, const std::vector<std::uint32_t>& chunks,
 
 /// Decodes a tile whose 16-byte chunks lie at `chunks` and writes element (mn, k) to numbers[mn *
 /// mn_stride + k * k_stride].
-template <class Number>
 void decode_tile(ElementType type, Major major, unsigned mn,
                  const std::vector<std::uint32_t>& chunks, std::span<const std::byte> shared,
-                 bool negate, Number* numbers, unsigned mn_stride, unsigned k_stride) {
+                 bool negate, float* numbers, unsigned mn_stride, unsigned k_stride) {
   const unsigned per_chunk = kChunkBytes / element_bytes(type);
   const unsigned chunks_per_line = major == Major::k ? 2 : mn / per_chunk;
   const unsigned line_stride = major == Major::k ? mn_stride : k_stride;
   const unsigned element_stride = major == Major::k ? k_stride : mn_stride;
-  std::array<Number, kMaxChunkElements> values;
+  const float sign = negate ? -1.0f : 1.0f;
+  std::array<float, kMaxChunkElements> values;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     decode_elements(type, chunk_at(shared, chunks[i]), values.data());
     const std::size_t line = i / chunks_per_line;
-    Number* target =
+    float* target =
         numbers + line * line_stride + (i % chunks_per_line) * per_chunk * element_stride;
-    for (unsigned e = 0; e < per_chunk; ++e)
-      target[e * element_stride] = negate ? -values[e] : values[e];
+    for (unsigned e = 0; e < per_chunk; ++e) target[e * element_stride] = sign * values[e];
   }
 }
 
 /// A fragment of one warp: register r of lane 4g + q holds 4 bytes of row g + 8 (r % 2), from byte
 /// 4q + 16 (r / 2) of its 32.
-template <class Number>
 void decode_a_fragment(ElementType type, const ConstLaneRegister* registers, bool negate,
-                       Number* rows, unsigned k) {
+                       float* rows, unsigned k) {
   const unsigned per_register = 4 / element_bytes(type);
+  const float sign = negate ? -1.0f : 1.0f;
+  std::array<float, 32 * 4> values;
   for (unsigned r = 0; r < kWgmmaARegisters; ++r) {
+    decode_elements(type, std::as_bytes(std::span(registers[r], 32)), values.data());
     for (unsigned lane = 0; lane < 32; ++lane) {
-      const unsigned row = lane / 4 + 8 * (r % 2);
-      Number* target = rows + row * k + (lane % 4) * per_register + (r / 2) * (k / 2);
-      decode_elements(type, std::as_bytes(std::span(registers[r] + lane, 1)), target);
-      for (unsigned e = 0; e < per_register && negate; ++e) target[e] = -target[e];
+      float* target =
+          rows + (lane / 4 + 8 * (r % 2)) * k + (lane % 4) * per_register + (r / 2) * (k / 2);
+      for (unsigned e = 0; e < per_register; ++e)
+        target[e] = sign * values[lane * per_register + e];
     }
   }
 }
@@ -101,47 +101,42 @@ void for_each_word(Registers registers, const Visit& visit) {
   }
 }
 
+/// Rows of D before the products. Integer rows start at zero: their sums are exact in binary32 only
+/// without the accumulators.
 void load_rows(const WgmmaShape& shape, Registers registers, float* d, unsigned columns) {
-  if (shape.d == ElementType::f32)
-    return float_kernels().load_fragment(registers.data(), shape.n, d, columns);
-  for_each_f16_pair(registers, [&](std::uint32_t word, unsigned row, unsigned column) {
-    d[row * columns + column] = numeric::f16_to_f32(static_cast<std::uint16_t>(word));
-    d[row * columns + column + 1] = numeric::f16_to_f32(static_cast<std::uint16_t>(word >> 16));
-  });
+  if (shape.d == ElementType::f32) {
+    float_kernels().load_fragment(registers.data(), shape.n, d, columns);
+  } else if (shape.d == ElementType::f16) {
+    for_each_f16_pair(registers, [&](std::uint32_t word, unsigned row, unsigned column) {
+      d[row * columns + column] = numeric::f16_to_f32(static_cast<std::uint16_t>(word));
+      d[row * columns + column + 1] = numeric::f16_to_f32(static_cast<std::uint16_t>(word >> 16));
+    });
+  }
 }
 
-void store_rows(const WgmmaShape& shape, Registers registers, const float* d, unsigned columns) {
-  if (shape.d == ElementType::f32)
-    return float_kernels().store_fragment(registers.data(), shape.n, d, columns);
-  for_each_f16_pair(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
-    const float* pair = d + row * columns + column;
-    word = numeric::f32_to_f16(pair[0]) | static_cast<std::uint32_t>(numeric::f32_to_f16(pair[1]))
-                                              << 16;
-  });
-}
-
-void load_rows(const WgmmaShape&, Registers registers, std::int64_t* d, unsigned columns) {
-  for_each_word(registers, [&](std::uint32_t word, unsigned row, unsigned column) {
-    d[row * columns + column] = static_cast<std::int32_t>(word);
-  });
-}
-
-void store_rows(const WgmmaShape& shape, Registers registers, const std::int64_t* d,
-                unsigned columns) {
+std::uint32_t integer_sum(std::uint32_t accumulator, float products, bool satfinite) {
   using Limits = std::numeric_limits<std::int32_t>;
-  for_each_word(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
-    std::int64_t sum = d[row * columns + column];
-    if (shape.satfinite) sum = std::clamp<std::int64_t>(sum, Limits::min(), Limits::max());
-    word = static_cast<std::uint32_t>(sum);
-  });
+  std::int64_t sum =
+      std::int64_t{static_cast<std::int32_t>(accumulator)} + static_cast<std::int64_t>(products);
+  if (satfinite) sum = std::clamp<std::int64_t>(sum, Limits::min(), Limits::max());
+  return static_cast<std::uint32_t>(sum);
 }
 
-void multiply(const float* a, const float* b, float* d, unsigned k, unsigned columns) {
-  float_kernels().multiply(a, b, d, k, columns);
-}
-void multiply(const std::int32_t* a, const std::int32_t* b, std::int64_t* d, unsigned k,
-              unsigned columns) {
-  multiply_integers(a, b, d, k, columns);
+void store_rows(const WgmmaShape& shape, Registers registers, const float* d, unsigned columns,
+                bool scale_d) {
+  if (shape.d == ElementType::f32) {
+    float_kernels().store_fragment(registers.data(), shape.n, d, columns);
+  } else if (shape.d == ElementType::f16) {
+    for_each_f16_pair(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
+      const float* pair = d + row * columns + column;
+      const std::uint32_t high = numeric::f32_to_f16(pair[1]);
+      word = numeric::f32_to_f16(pair[0]) | high << 16;
+    });
+  } else {
+    for_each_word(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
+      word = integer_sum(scale_d ? word : 0, d[row * columns + column], shape.satfinite);
+    });
+  }
 }
 
 struct OperandChunks {
@@ -159,33 +154,33 @@ OperandChunks chunks_of(const WgmmaShape& shape, const WgmmaOperands& operands) 
   return chunks;
 }
 
-/// Number is the type of the decoded operands, Sum that of the accumulators.
-template <class Number, class Sum>
 void execute(const WgmmaShape& shape, const WgmmaOperands& operands, const OperandChunks& chunks,
              std::span<const std::byte> shared) {
   const unsigned k = shape.k();
   const unsigned columns = padded(shape.n);
-  alignas(64) std::array<Number, kM * kMaxK> a;
-  alignas(64) std::array<Number, kMaxK * kMaxN> b;
-  alignas(64) std::array<Sum, kWarpRows * kMaxN> d;
-  if (columns != shape.n) b.fill(Number{});
+  alignas(64) std::array<float, kM * kMaxK> a;
+  alignas(64) std::array<float, kMaxK * kMaxN> b;
+  alignas(64) std::array<float, kWarpRows * kMaxN> d;
+  if (columns != shape.n) b.fill(0);
   decode_tile(shape.b, operands.b_major, shape.n, chunks.b, shared, operands.negate_b, b.data(), 1,
               columns);
   if (operands.a_registers.empty()) {
     decode_tile(shape.a, operands.a_major, kM, chunks.a, shared, operands.negate_a, a.data(), k, 1);
   }
+  const bool starts_at_zero =
+      !operands.scale_d || columns != shape.n || shape.d == ElementType::s32;
   for (unsigned warp = 0; warp < kWarps; ++warp) {
-    Number* rows = a.data() + warp * kWarpRows * k;
+    float* rows = a.data() + warp * kWarpRows * k;
     if (!operands.a_registers.empty()) {
       decode_a_fragment(shape.a, operands.a_registers.data() + warp * kWgmmaARegisters,
                         operands.negate_a, rows, k);
     }
     const Registers registers =
         operands.d_registers.subspan(warp * shape.d_registers(), shape.d_registers());
-    if (!operands.scale_d || columns != shape.n) std::fill_n(d.data(), kWarpRows * columns, Sum{});
+    if (starts_at_zero) std::fill_n(d.data(), kWarpRows * columns, 0.0f);
     if (operands.scale_d) load_rows(shape, registers, d.data(), columns);
-    multiply(rows, b.data(), d.data(), k, columns);
-    store_rows(shape, registers, d.data(), columns);
+    float_kernels().multiply(rows, b.data(), d.data(), k, columns);
+    store_rows(shape, registers, d.data(), columns, operands.scale_d);
   }
 }
 
@@ -229,11 +224,7 @@ void wgmma(const WgmmaShape& shape, const WgmmaOperands& operands,
   const OperandChunks chunks = chunks_of(shape, operands);
   check_chunks("A", chunks.a, shared.size());
   check_chunks("B", chunks.b, shared.size());
-  if (is_integer(shape.b)) {
-    execute<std::int32_t, std::int64_t>(shape, operands, chunks, shared);
-  } else {
-    execute<float, float>(shape, operands, chunks, shared);
-  }
+  execute(shape, operands, chunks, shared);
 }
 
 std::vector<std::uint32_t> wgmma_footprint(const WgmmaShape& shape, const WgmmaOperands& operands) {
