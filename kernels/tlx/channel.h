@@ -78,16 +78,12 @@ struct TmaChannel {
     Cursor<kDepth> arrived{};   // next slot to wait for
     Cursor<kDepth> released{};  // next slot to give back
 
-    // Shared address of the next tile, warp-uniform. Asked for early, its latency hides behind
-    // other work.
-    [[nodiscard]] TLX_DEVICE u32 upcoming() const {
-      return ptx::uniform(channel.tile(arrived.slot));
-    }
-
-    // Waits until the next tile is there.
-    TLX_DEVICE void wait() {
-      ptx::mbarrier_wait(channel.barriers.full(arrived.slot), arrived.parity);
+    // Waits for the next tile; returns its shared address.
+    [[nodiscard]] TLX_DEVICE u32 wait() {
+      const u32 slot = arrived.slot;
+      ptx::mbarrier_wait(channel.barriers.full(slot), arrived.parity);
       arrived.advance();
+      return channel.tile(slot);
     }
 
     // Gives the oldest tile back; every warp calls it once, after its last read.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tlx/layout.h"
+#include "tlx/ptx.h"
 #include "tlx/wgmma.h"
 
 namespace jfa::tlx {
@@ -45,12 +46,17 @@ TLX_DEVICE void pack_operand(OperandA<kOperandColumns>& operand,
   }
 }
 
+// Both products make their addresses warp-uniform on the spot: only then does the compiler keep
+// descriptors in uniform registers, and the instructions issue back to back. Done further up, its
+// analysis loses the property at the next loop, and each wgmma waits for four register moves (a
+// fifth of the time of an attention step).
+
 // acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with
-// `kContracted` columns contracted. Tile addresses must be warp-uniform (as channels give them):
-// descriptors then live in uniform registers, and products issue back to back.
+// `kContracted` columns contracted.
 template <typename Element, typename LayoutA, typename LayoutB, u32 kContracted, u32 kColumns>
 TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b) {
-  const u64 a = LayoutA::k_major(tile_a, first_row), b = LayoutB::k_major(tile_b, 0);
+  const u64 a = LayoutA::k_major(ptx::uniform(tile_a), first_row);
+  const u64 b = LayoutB::k_major(ptx::uniform(tile_b), 0);
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {
     ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(
@@ -65,7 +71,7 @@ TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kOperand
                              u32 tile_b, bool accumulate) {
   static_assert(kContracted <= kOperandColumns,
                 "the operand has fewer columns than are contracted");
-  const u64 b = LayoutB::mn_major(tile_b);
+  const u64 b = LayoutB::mn_major(ptx::uniform(tile_b));
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {
     ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(

@@ -17,7 +17,6 @@ TLX_DEVICE u32 shared_address(const void* pointer) {
 }
 
 // ---- mbarrier: sm_90 (Parallel Synchronization: mbarrier)
-// ---------------------------------------------------------------------
 
 // mbarrier.init.shared::cta.b64 [addr], count;
 TLX_DEVICE void mbarrier_init(u32 barrier, u32 count) {
@@ -65,7 +64,6 @@ TLX_DEVICE void fence_proxy_async_shared() {
 }
 
 // ---- named barriers (Parallel Synchronization: barrier)
-// -------------------------------------------------------------------------
 
 // bar.sync id, threads;
 TLX_DEVICE void bar_sync(u32 id, u32 threads) {
@@ -77,8 +75,23 @@ TLX_DEVICE void bar_arrive(u32 id, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// bar.red.or.pred p, id, threads, q; — synchronises, and tells all threads whether any had `value`.
+TLX_DEVICE bool bar_any(u32 id, u32 threads, bool value) {
+  u32 result;
+  asm volatile(
+      "{\n"
+      ".reg .pred p, q;\n"
+      "setp.ne.u32 q, %3, 0;\n"
+      "bar.red.or.pred p, %1, %2, q;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}\n"
+      : "=r"(result)
+      : "r"(id), "r"(threads), "r"(static_cast<u32>(value))
+      : "memory");
+  return result != 0;
+}
+
 // ---- warps
-// ----------------------------------------------------------------------------------------------------------------------
 
 // elect.sync _|p, 0xffffffff; sm_90 — true in one lane of the warp. (Parallel Synchronization:
 // elect.sync)
@@ -180,7 +193,6 @@ TLX_DEVICE void setmaxnreg_dec() {
 }
 
 // ---- programmatic dependent launch: sm_90 (Parallel Synchronization: griddepcontrol)
-// --------------------------------------------
 
 TLX_DEVICE void griddepcontrol_wait() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -190,7 +202,6 @@ TLX_DEVICE void griddepcontrol_launch_dependents() {
 }
 
 // ---- shared-memory matrix stores: sm_90 (Data Movement: stmatrix)
-// ----------------------------------------------------------------
 
 // stmatrix.sync.aligned.m8n8.x4.shared.b16 [addr], {r0, r1, r2, r3};
 TLX_DEVICE void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
@@ -200,7 +211,6 @@ TLX_DEVICE void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
 }
 
 // ---- arithmetic
-// -----------------------------------------------------------------------------------------------------------------
 
 // max.f32 — NaN loses. (Floating Point: max)
 TLX_DEVICE float max(float a, float b) {

@@ -11,6 +11,8 @@ constexpr float kNegativeInfinity = -__builtin_bit_cast(float, 0x7f800000);  // 
 // Named barriers of the compute groups: group g may issue its products after synchronising on turn
 // g (0 is __syncthreads).
 constexpr u32 kTurnBarrier = 1;
+// Barriers on which the warps of group g agree that a step was unexceptional.
+constexpr u32 kVoteBarrier = 3;
 
 // Keys that this thread's two rows may see, counted from the tile's k_first, and the range that all
 // rows of the warp see.
@@ -127,6 +129,27 @@ TLX_DEVICE void online_softmax(Accumulator<kKeys>& scores, RowState& state, floa
   }
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) state.sum[half] = chain_sum[half][0] + chain_sum[half][1];
+}
+
+// The same without looking for the maximum: probabilities relative to the maximum so far, which the
+// first block of a tile has set. They may exceed 1; only what does not fit is exceptional, and
+// their sums, needed anyway, show it. Returns whether this thread's rows are unexceptional.
+template <u32 kKeys>
+TLX_DEVICE bool optimistic_softmax(Accumulator<kKeys>& scores, const RowState& state,
+                                   float (&sum)[2], float scale) {
+  constexpr float kLimit = 32768;  // a probability fits float16, too
+  const float offset[2] = {state.max[0] * scale, state.max[1] * scale};
+  float chain_sum[2][2] = {};
+#pragma unroll
+  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+    const u32 half = Accumulator<kKeys>::half(i);
+    scores.d[i] = ptx::exp2_approx(scores.d[i] * scale - offset[half]);
+    chain_sum[half][i / 4 % 2] += scores.d[i];
+  }
+  sum[0] = chain_sum[0][0] + chain_sum[0][1];
+  sum[1] = chain_sum[1][0] + chain_sum[1][1];
+  // False for infinities and NaN, also those of rows that have seen no key yet (offset −∞).
+  return sum[0] <= kLimit && sum[1] <= kLimit;
 }
 
 // Where a tile's output goes.
@@ -283,27 +306,68 @@ struct SoftmaxRole {
     }
   }
 
+  // The hot loop: a boundary inside a tile whose next block is whole and needs no mask. Returns
+  // false when the step is exceptional: it has then to be finished by redo().
+  TLX_DEVICE bool steady_full() {
+    Accumulator<kKeys> scores;
+    key_tile = keys.wait();
+    take_turn();
+    issue_scores(scores);
+    value_tile = values.wait();
+    issue_values<kKeys>();
+    pass_turn();
+    current_first = false;
+    ptx::wgmma_wait_group<1>();
+    ptx::pin_registers(scores.d);
+    float sum[2];
+    const bool fits = optimistic_softmax(scores, state, sum, p.scale);
+    const bool exceptional = ptx::bar_any(kVoteBarrier + group, kWarpgroupThreads, !fits);
+    ptx::wgmma_wait_group<0>();
+    ptx::pin_registers(out.d);
+    values.release(one_lane);
+    if (ptx::any(exceptional)) return false;
+    keys.release(one_lane);
+    state.sum[0] += sum[0];
+    state.sum[1] += sum[1];
+    pack_operand<Element>(probabilities, scores);
+    ++block;
+    return true;
+  }
+
+  // Finishes an exceptional step: its keys are still here, so the scores are made again, and
+  // weighed with their maximum.
+  TLX_DEVICE void redo() {
+    Accumulator<kKeys> scores;
+    issue_scores(scores);
+    ptx::wgmma_wait_group<0>();
+    ptx::pin_registers(scores.d);
+    keys.release(one_lane);
+    float shrink[2];
+    weigh(scores, false, shrink);
+    rescale(shrink);
+    pack_operand<Element>(probabilities, scores);
+    ++block;
+  }
+
   // A boundary inside a tile of an active group: block - 1 is the current step, `block` the next.
   template <bool kMasked, u32 kWidth>
   TLX_DEVICE void steady() {
     Accumulator<kWidth> scores;
-    keys.wait();
+    key_tile = keys.wait();
     take_turn();
     issue_scores(scores);
-    values.wait();
+    value_tile = values.wait();
     issue_values<kKeys>();  // only the last block of a tile is narrow
     pass_turn();
     current_first = false;
     ptx::wgmma_wait_group<1>();
     ptx::pin_registers(scores.d);
     keys.release(one_lane);
-    key_tile = keys.upcoming();
     float shrink[2];
     weigh(scores, kMasked, shrink);
     ptx::wgmma_wait_group<0>();
     ptx::pin_registers(out.d);
     values.release(one_lane);
-    value_tile = values.upcoming();
     if constexpr (Config::kSoftmax) rescale(shrink);
     pack_operand<Element>(probabilities, scores);
     ++block;
@@ -317,13 +381,12 @@ struct SoftmaxRole {
     constexpr bool kValues = kValueKeys != 0;
     Accumulator<kKeys> scores;
     if (has_next()) {
-      query_tile = queries.upcoming();
-      queries.wait();
-      keys.wait();
+      query_tile = queries.wait();
+      key_tile = keys.wait();
     }
     take_turn();
     if constexpr (kScores) issue_scores(scores);
-    if (has_current) values.wait();
+    if (has_current) value_tile = values.wait();
     if constexpr (kValues) issue_values<kValueKeys>();
     pass_turn();
 
@@ -338,7 +401,6 @@ struct SoftmaxRole {
     if (has_next()) {
       keys.release(one_lane);
       if (blocks == 1) queries.release(one_lane);
-      key_tile = keys.upcoming();
     }
     if constexpr (kScores) {
       const i32 end = tile.k_begin + static_cast<i32>(kKeys);
@@ -350,7 +412,6 @@ struct SoftmaxRole {
     }
     if (has_current) {
       values.release(one_lane);
-      value_tile = values.upcoming();
     }
     if constexpr (kValues)
       finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
@@ -375,7 +436,15 @@ struct SoftmaxRole {
     const i32 end_full =
         tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kBlock;
     while (block < wide && block < first_full) steady<true, kKeys>();
-    while (block < wide && block < end_full) steady<false, kKeys>();
+    while (block < wide && block < end_full) {
+      if constexpr (Config::kSoftmax) {
+        bool fits = true;
+        while (block < wide && block < end_full && fits) fits = steady_full();
+        if (!fits) redo();
+      } else {
+        steady<false, kKeys>();
+      }
+    }
     while (block < wide) steady<true, kKeys>();
     if (narrow_last) {
       steady<true, kNarrow>();
@@ -386,20 +455,16 @@ struct SoftmaxRole {
   // The same for a group whose half of the tile is empty.
   TLX_DEVICE void skip_blocks() {
     for (; block < blocks; ++block) {
-      keys.wait();
+      (void)keys.wait();
       take_turn();
-      values.wait();
+      (void)values.wait();
       pass_turn();
       keys.release(one_lane);
       values.release(one_lane);
     }
-    key_tile = keys.upcoming();
-    value_tile = values.upcoming();
   }
 
   TLX_DEVICE void run() {
-    key_tile = keys.upcoming();
-    value_tile = values.upcoming();
     receive();
     if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
     while (has_next() || has_current) {
