@@ -1,0 +1,65 @@
+// Times attention steps (see attention_step.cu) without checkers, with all of them, and on two threads.
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "numeric/convert.hpp"
+#include "ptxemu/device.hpp"
+
+namespace {
+
+using namespace ptxemu;
+
+constexpr std::size_t kTileBytes = 128 * 128 * 2;
+constexpr std::uint32_t kSharedBytes = 3 * kTileBytes + 1024;
+
+void measure(const std::string& ptx, const char* name, DeviceOptions options, std::uint32_t blocks, int steps) {
+  Device device(options);
+  const Module module = device.load(ptx, "attention_step.ptx");
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal;
+  std::vector<std::uint16_t> tile(kTileBytes / 2);
+  DevicePointer inputs[3];
+  for (DevicePointer& input : inputs) {
+    for (std::uint16_t& value : tile) value = numeric::f32_to_bf16(normal(generator));
+    input = device.allocate(kTileBytes);
+    device.copy_to_device(input, tile.data(), kTileBytes);
+  }
+  const DevicePointer out = device.allocate(std::uint64_t{blocks} * 256 * 64 * 4);
+  const std::vector<const void*> arguments{&inputs[0], &inputs[1], &inputs[2], &out, &steps};
+  LaunchConfig config;
+  config.grid = {blocks, 1, 1};
+  config.block = {256, 1, 1};
+  config.dynamic_shared_bytes = kSharedBytes;
+  const LaunchResult result = device.launch(module, "attention_steps", config, arguments);
+  for (const Report& report : result.reports) std::printf("%s\n", to_string(report).c_str());
+  const Statistics& s = result.statistics;
+  std::printf("%-28s %8.3f ms per step  %8.2f M warp-instructions/s  %6.2f GFLOP/s\n", name,
+              s.seconds * 1e3 / steps / blocks, static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
+              static_cast<double>(s.tensor_flops) / s.seconds * 1e-9);
+}
+
+}  // namespace
+
+int main() {
+  std::ifstream file(PTXEMU_BENCH_PTX);
+  const std::string ptx{std::istreambuf_iterator<char>(file), {}};
+  if (ptx.empty()) {
+    std::printf("cannot read %s\n", PTXEMU_BENCH_PTX);
+    return 1;
+  }
+  std::printf("128x128 attention step, D = 128\n");
+  DeviceOptions options;
+  measure(ptx, "unchecked, eager", options, 1, 40);
+  options.schedule = Schedule::lazy;
+  measure(ptx, "unchecked, lazy", options, 1, 40);
+  options.threads = 2;
+  measure(ptx, "unchecked, two threads", options, 4, 20);
+  options.threads = 1;
+  options.checks = Checks::all();
+  measure(ptx, "all checkers", options, 1, 20);
+  return 0;
+}
