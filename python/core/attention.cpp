@@ -13,7 +13,8 @@ namespace {
 using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
 
 void bind_plan(nb::module_& module) {
-  nb::class_<PlanStatistics>(module, "PlanStatistics")
+  nb::class_<PlanStatistics>(module, "PlanStatistics",
+                             "What a plan found and saves; str() is for people.")
       .def_ro("batch", &PlanStatistics::batch)
       .def_ro("empty_sequences", &PlanStatistics::empty_sequences,
               "Sequences without query rows or without key rows.")

@@ -20,7 +20,9 @@ void bind_errors(nb::module_& module) {
 }  // namespace
 
 NB_MODULE(_core, module) {
-  module.attr("__version__") = JFA_VERSION;
+  // Plans that PyTorch still holds when Python ends are no leak.
+  nb::set_leak_warnings(false);
+  module.attr("version") = JFA_VERSION;
   bind_errors(module);
   jfa::python::bind_arguments(module);
   jfa::python::bind_attention(module);

@@ -30,7 +30,7 @@ void bind_notation(nb::module_& module) {
       .def_ro("kv_heads", &Problem::kv_heads)
       .def_ro("activation", &Problem::activation)
       .def_ro("seed", &Problem::seed)
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__",
            [](const Problem& problem) { return std::hash<std::string>()(to_string(problem)); })
       .def("__str__", [](const Problem& problem) { return to_string(problem); })

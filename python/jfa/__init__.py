@@ -13,8 +13,8 @@ from jfa._core import (
     InvalidType,
     PlanStatistics,
     Unsupported,
-    __version__,
 )
+from jfa._core import version as __version__
 from jfa._operators import offsets_from_lengths
 from jfa._plan import Plan
 from jfa.attention import jagged_attention, plan, reference_attention

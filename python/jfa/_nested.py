@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,7 @@ def parts(name: str, nested: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         )
     if _ragged_dim(nested) == 2:
         nested = nested.transpose(1, 2)
-    return nested.values(), nested.offsets(), nested.lengths()
+    return nested.values(), *_structure(nested)
 
 
 def key_value_parts(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
@@ -45,10 +47,17 @@ def like(nested: Tensor, values: Tensor) -> Tensor:
     """``values`` [total, heads, dim] as a nested tensor with the sequences and dimensions of
     ``nested``.
     """
-    out = torch.nested.nested_tensor_from_jagged(values, nested.offsets(), nested.lengths())
+    out = torch.nested.nested_tensor_from_jagged(values, *_structure(nested))
     return out.transpose(1, 2) if _ragged_dim(nested) == 2 else out
 
 
-def _ragged_dim(nested: Tensor) -> int:
-    dim: int = nested._ragged_idx  # type: ignore[attr-defined]
+# PyTorch's type stubs do not know what a nested tensor has beyond Tensor.
+
+
+def _structure(nested: Any) -> tuple[Tensor, Tensor | None]:
+    return nested.offsets(), nested.lengths()
+
+
+def _ragged_dim(nested: Any) -> int:
+    dim: int = nested._ragged_idx
     return dim

@@ -126,11 +126,11 @@ def _plan_of(a: Arguments) -> _core.Plan | None:
 def _new_gradients(a: Arguments, needed: list[bool]) -> list[Tensor]:
     """One unwritten gradient for each differentiable argument; empty where it is not needed."""
     gradients = []
-    for index, (argument, need) in enumerate(zip(a, needed, strict=False)):
-        shape = argument.shape if need else [0]
-        is_bias = index >= 3  # bias gradients are float32 whatever the type of the bias
-        dtype = torch.float64 if a.reference else torch.float32 if is_bias else a.q.dtype
-        gradients.append(a.q.new_empty(shape, dtype=dtype))
+    for name, need in zip(DIFFERENTIABLE, needed, strict=True):
+        shape = getattr(a, name).shape if need else [0]
+        # Gradients of biases are float32, whatever the type of the bias.
+        dtype = a.q.dtype if name in ("q", "k", "v") else torch.float32
+        gradients.append(a.q.new_empty(shape, dtype=torch.float64 if a.reference else dtype))
     return gradients
 
 
@@ -232,9 +232,7 @@ def _offsets_from_lengths_fake(lengths: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------- registration
 
 
-def _define(
-    name: str, schema: str, real: Callable[..., Any], fake: Callable[..., Any]
-) -> torch.library.CustomOpDef:
+def _define(name: str, schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> Any:
     operator = torch.library.custom_op(f"jfa::{name}", real, mutates_args=(), schema=schema)
     operator.register_fake(fake)
     return operator

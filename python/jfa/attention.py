@@ -147,13 +147,11 @@ def jagged_attention(
 
     Returns:
         out in the type of q: [total_q, Hq, Dv]; [batch, rows, Hq, Dv] for dense and broadcast q; a
-            nested
-        tensor for nested q. With ``return_lse``: (out, lse).
+        nested tensor for nested q. With ``return_lse``: (out, lse).
 
     Raises:
         ValueError, TypeError, NotImplementedError: naming the argument, before any work.
     """
-    nested = q if q.is_nested else None
     arguments = _collect(
         q,
         k,
@@ -179,8 +177,8 @@ def jagged_attention(
         plan=None if plan is None else plan.handle, threads=_thread_count(threads)
     )
     out, lse = _operators.forward(*arguments, deterministic)
-    if nested is not None:
-        out = _nested.like(nested, out)
+    if q.is_nested:
+        out = _nested.like(q, out)
     return (out, lse) if return_lse else out
 
 
@@ -198,10 +196,9 @@ def reference_attention(
     Inputs may be float64 too. Returns (out, lse), both float64; lse is empty for activations other
     than softmax.
     """
-    nested = q if q.is_nested else None
     arguments = _collect(q, k, v, q_offsets, kv_offsets, **options)._replace(reference=True)
     out, lse = _operators.forward(*arguments, None)
-    return (out if nested is None else _nested.like(nested, out)), lse
+    return (_nested.like(q, out) if q.is_nested else out), lse
 
 
 def plan(
@@ -268,29 +265,33 @@ def _collect(
     numbers = [number if isinstance(number, int) else 0 for number in mask.numbers]
     tensors = [number if isinstance(number, Tensor) else None for number in mask.numbers]
     padding = 5 - len(mask.numbers)
+    numbers, tensors = [*numbers, *[0] * padding], [*tensors, *[None] * padding]
     total_bias = _sum_of_biases(bias)
     scale_kind, scale_number, scale_tensor = _out_scale(out_scale)
     q, k, v = _autocast(q, k, v)
     _refuse_forward_mode(q, k, v, total_bias)
     arguments = Arguments(
-        q,
-        k,
-        v,
-        total_bias.dense,
-        total_bias.alibi_slopes,
-        total_bias.position_table,
-        total_bias.time_table,
-        q_offsets,
-        kv_offsets,
-        q_used,
-        kv_used,
-        kv_map,
-        scale_tensor,
-        _flat_rows(total_bias.q_timestamps),
-        _flat_rows(total_bias.kv_timestamps),
-        None if mask.intervals is None else mask.intervals.flatten(0, -2),
-        *tensors,
-        *[None] * padding,
+        q=q,
+        k=k,
+        v=v,
+        bias_dense=total_bias.dense,
+        alibi_slopes=total_bias.alibi_slopes,
+        position_table=total_bias.position_table,
+        time_table=total_bias.time_table,
+        q_offsets=q_offsets,
+        kv_offsets=kv_offsets,
+        q_used=q_used,
+        kv_used=kv_used,
+        kv_map=kv_map,
+        out_scales=scale_tensor,
+        q_timestamps=_flat_rows(total_bias.q_timestamps),
+        kv_timestamps=_flat_rows(total_bias.kv_timestamps),
+        intervals=None if mask.intervals is None else mask.intervals.flatten(0, -2),
+        mask_tensor_0=tensors[0],
+        mask_tensor_1=tensors[1],
+        mask_tensor_2=tensors[2],
+        mask_tensor_3=tensors[3],
+        mask_tensor_4=tensors[4],
         plan=None,
         q_layout=q_layout,
         kv_layout=kv_layout,
@@ -303,7 +304,7 @@ def _collect(
         mask=mask.kind,
         alignment=_one_of("mask.alignment", mask.alignment, ("bottom_right", "top_left")),
         hstu_causal=mask.hstu_causal,
-        mask_numbers=[*numbers, *[0] * padding],
+        mask_numbers=numbers,
         time_scale=_number("time_scale", total_bias.time_scale),
         reference=False,
         threads=0,
@@ -414,7 +415,8 @@ def _refuse_forward_mode(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> None:
     if torch.compiler.is_compiling():
         return
     learned = (q, k, v, bias.dense, bias.alibi_slopes, bias.position_table, bias.time_table)
-    if any(tensor is not None and unpack_dual(tensor).tangent is not None for tensor in learned):
+    tangents = [unpack_dual(t).tangent for t in learned if t is not None]  # type: ignore[no-untyped-call]
+    if any(tangent is not None for tangent in tangents):
         raise Unsupported(
             "jagged_attention: forward-mode differentiation (torch.func.jvp, forward_ad) is not "
             "supported; use reverse mode (backward, torch.autograd.grad, torch.func.vjp)"

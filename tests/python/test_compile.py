@@ -152,7 +152,8 @@ def test_masks_and_plans_as_arguments_of_a_compiled_function() -> None:
     def compiled(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, mask: Any, plan: Any) -> Tensor:
         return jfa.jagged_attention(q, k, v, offsets, mask=mask, plan=plan)
 
-    for lengths in ([3, 4], [2, 0, 5], [9, 1], [4, 4, 4, 4]):
+    # All sizes of the first batch differ: PyTorch takes equal sizes for the same size.
+    for lengths in ([3, 4, 6], [9, 1], [4, 4, 4, 4], [2, 0, 5, 1, 1]):
         inputs = batch_of(lengths)
         mask = jfa.window(torch.randint(0, 4, (len(lengths),)), 0)
         plan = jfa.plan(*inputs, mask=mask)

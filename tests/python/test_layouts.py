@@ -273,7 +273,7 @@ def test_out_scale_per_token_of_broadcast_queries(compute: Computation) -> None:
 
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "dim", "value_dim"),
-    [(1, 1, 1, 1), (3, 3, 5, 7), (21, 7, 16, 8), (8, 1, 72, 96), (2, 2, 256, 256)],
+    [(1, 1, 1, 4), (3, 3, 5, 7), (21, 7, 16, 8), (8, 1, 72, 96), (2, 2, 256, 256)],
 )
 def test_heads_and_dimensions(
     compute: Computation, heads: int, kv_heads: int, dim: int, value_dim: int

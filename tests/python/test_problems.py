@@ -10,10 +10,10 @@ import pytest
 import jfa
 
 LINES = [
-    "fwd f32 d=64 h=2 mask=causal q=17,0,130",
+    "fwd fp32 d=64 h=2 mask=causal q=17,0,130",
     "bwd bf16 d=32 dv=48 h=4 hkv=2 mask=window:left=5,right=2 q=zipf:batch=9,clip=70",
     "bwd fp16 d=24 h=2 act=silu mask=hstu:contextual=2,targets=3 q=5,0,33,2",
-    "bwd f32 d=16 h=2 bias=alibi+position:n=8 q=broadcast:rows=4 kv=20,0,3",
+    "bwd fp32 d=16 h=2 bias=alibi+position:n=8 q=broadcast:rows=4 kv=20,0,3",
 ]
 
 
@@ -42,9 +42,9 @@ def test_parse_and_print() -> None:
 
 def test_bad_line() -> None:
     with pytest.raises(ValueError, match=r"mask"):
-        jfa.parse_problem("fwd f32 d=64 h=2 mask=triangle q=3")
+        jfa.parse_problem("fwd fp32 d=64 h=2 mask=triangle q=3")
     with pytest.raises(NotImplementedError, match=r"GPU engine"):
-        jfa.check("fwd f32 d=8 h=1 q=3", device="cuda")
+        jfa.check("fwd fp32 d=8 h=1 q=3", device="cuda")
 
 
 def test_notation_is_documented() -> None:
