@@ -180,7 +180,7 @@ ForwardScratch::ForwardScratch(const Call& call, const Blocking& sizes, void* bl
   k = carver.take<float>(kPanelMost * q_stride);
   k_panels = carver.take<float>(panels_size(blocking.keys, call.dim));
   v = carver.take<float>(blocking.keys * v_stride);
-  s = carver.take<float>(blocking.rows * s_stride);
+  s = carver.take<float>(std::min<std::int64_t>(24, blocking.rows) * s_stride);
   out = carver.take<float>(blocking.rows * v_stride);
   maximum = carver.take<float>(blocking.rows);
   sum = carver.take<float>(blocking.rows);

@@ -24,7 +24,7 @@ void load_block(const Rows& keys, const Rows& values, std::int64_t begin, std::i
     float* panel = scratch.k_panels + j / kPanel * panel_size;
     if (direct) {
       pack_transposed(element<float>(keys, begin + j), keys.row_stride, here, width, panel_size,
-                      panel);
+                      panel, count - j);
     } else {
       load_rows(keys, begin + j, here, round_up(width, kLanes), scratch.k, scratch.q_stride);
       pack_transposed(scratch.k, scratch.q_stride, here, width, panel_size, panel);
@@ -33,18 +33,21 @@ void load_block(const Rows& keys, const Rows& values, std::int64_t begin, std::i
   load_rows(values, begin, count, round_up(values.width, kLanes), scratch.v, scratch.v_stride);
 }
 
-// S → P for every row of the tile.
-void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t rows, std::int64_t key,
-                  bool partial, const ForwardScratch& scratch) {
+// Rows whose scores are in L1 from their products to their product with V.
+constexpr std::int64_t kScoreRows = 24;
+
+// S → P for the rows [begin, end) of the tile, whose first row is `first_row` of the sequence.
+void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t begin,
+                  std::int64_t end, std::int64_t key, bool partial, const ForwardScratch& scratch) {
   const bool softmax = scores.activation == Activation::softmax;
-  for (std::int64_t i = 0; i < rows; ++i) {
+  for (std::int64_t i = begin; i < end; ++i) {
     const KeyRange group = scratch.groups[i / kBlockRows];
     if (group.begin == group.end) {
       scratch.factor[i] = 1;
       continue;
     }
     const KeyRange range = whole_vectors(group);
-    float* row = scratch.s + i * scratch.s_stride;
+    float* row = scratch.s + (i - begin) * scratch.s_stride;
     if (scores.adjusted) adjust_row(scores, first_row + i, key, group.begin, group.end, row);
     if (!softmax) continue;
     if (partial || range.end != group.end) {
@@ -58,9 +61,9 @@ void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t row
   with_activation(scores.activation, [&](auto activation) HWY_ATTR {
     const Floats f32;
     const FloatVector scale = hn::Set(f32, scores.late_scale);
-    for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t i = begin; i < end; ++i) {
       const KeyRange range = whole_vectors(scratch.groups[i / kBlockRows]);
-      float* row = scratch.s + i * scratch.s_stride;
+      float* row = scratch.s + (i - begin) * scratch.s_stride;
       FloatVector unused = hn::Zero(f32);
       for (std::int64_t j = range.begin; j < range.end; j += kLanes) {
         const FloatVector s = hn::Mul(hn::LoadU(f32, row + j), scale);
@@ -71,17 +74,18 @@ void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t row
   });
 }
 
-// out = f·out + P·V, for the keys that each group of rows sees.
+// out = f·out + P·V of the rows [begin, end), for the keys that each group of rows sees.
 template <Update kUpdate>
-void value_products(std::int64_t rows, std::int64_t columns, const ForwardScratch& scratch) {
+void value_products(std::int64_t begin, std::int64_t end, std::int64_t columns,
+                    const ForwardScratch& scratch) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
     const std::int64_t vectors = columns - j > kLanes ? 2 : 1;
-    for (std::int64_t i = 0; i < rows; i += kBlockRows) {
+    for (std::int64_t i = begin; i < end; i += kBlockRows) {
       const KeyRange range = scratch.groups[i / kBlockRows];
       if (range.begin == range.end) continue;
       product_rows<kUpdate, Order::rows>(
-          std::min<std::int64_t>(kBlockRows, rows - i), vectors, range.end - range.begin,
-          scratch.s + i * scratch.s_stride + range.begin, scratch.s_stride,
+          std::min<std::int64_t>(kBlockRows, end - i), vectors, range.end - range.begin,
+          scratch.s + (i - begin) * scratch.s_stride + range.begin, scratch.s_stride,
           scratch.v + range.begin * scratch.v_stride + j, scratch.v_stride,
           scratch.out + i * scratch.v_stride + j, scratch.v_stride, scratch.factor + i);
     }
@@ -163,13 +167,18 @@ void forward_rows(const Context& context, const ForwardArgs& args, const Sequenc
     }
     if (visibility == kernels::Visibility::skipped) continue;
     load_block(k, v, key, keys, scratch);
-    score_products(rows, keys, q.width, scratch.q, scratch.q_stride, scratch.k_panels,
-                   round_up(q.width, 4) * kPanel, scratch.groups, scratch.s, scratch.s_stride);
-    apply_scores(scores, first_row, rows, key, visibility == kernels::Visibility::partial, scratch);
-    if (softmax) {
-      value_products<Update::rescale>(rows, columns, scratch);
-    } else {
-      value_products<Update::add>(rows, columns, scratch);
+    for (std::int64_t i = 0; i < rows; i += kScoreRows) {
+      const std::int64_t end = std::min(rows, i + kScoreRows);
+      score_products(end - i, keys, q.width, scratch.q + i * scratch.q_stride, scratch.q_stride,
+                     scratch.k_panels, round_up(q.width, 4) * kPanel,
+                     scratch.groups + i / kBlockRows, scratch.s, scratch.s_stride);
+      apply_scores(scores, first_row, i, end, key, visibility == kernels::Visibility::partial,
+                   scratch);
+      if (softmax) {
+        value_products<Update::rescale>(i, end, columns, scratch);
+      } else {
+        value_products<Update::add>(i, end, columns, scratch);
+      }
     }
   }
   store_results(context, args, sequence, head, first_row, rows, scratch);

@@ -10,6 +10,8 @@
 #define JFA_CPU_PRODUCT_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <cstdint>
 
 #include "cpu/simd-inl.h"
@@ -36,17 +38,9 @@ HWY_NOINLINE void product_block(std::int64_t depth, const float* HWY_RESTRICT a,
   FloatVector sum[kRows][kVectors];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
+    if constexpr (kUpdate != Update::assign) hwy::Prefetch(c + i * ldc);
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) {
-      if constexpr (kUpdate == Update::assign) {
-        sum[i][j] = hn::Zero(f32);
-      } else {
-        sum[i][j] = hn::LoadU(f32, c + i * ldc + j * kLanes);
-        if constexpr (kUpdate == Update::rescale) {
-          sum[i][j] = hn::Mul(sum[i][j], hn::Set(f32, factor[i]));
-        }
-      }
-    }
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Zero(f32);
   }
   for (std::int64_t k = 0; k < depth; ++k) {
     FloatVector right[kVectors];
@@ -64,7 +58,15 @@ HWY_NOINLINE void product_block(std::int64_t depth, const float* HWY_RESTRICT a,
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], f32, c + i * ldc + j * kLanes);
+    for (int j = 0; j < kVectors; ++j) {
+      float* to = c + i * ldc + j * kLanes;
+      if constexpr (kUpdate == Update::add) {
+        sum[i][j] = hn::Add(sum[i][j], hn::LoadU(f32, to));
+      } else if constexpr (kUpdate == Update::rescale) {
+        sum[i][j] = hn::MulAdd(hn::LoadU(f32, to), hn::Set(f32, factor[i]), sum[i][j]);
+      }
+      hn::StoreU(sum[i][j], f32, to);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #define JFA_CPU_SIMD_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -101,6 +102,19 @@ HWY_INLINE const T* element(const Rows& rows, std::int64_t row) {
   return static_cast<const T*>(rows.data) + row * rows.row_stride;
 }
 
+// Rows of one head lie a row of all heads apart, which hardware prefetchers do not follow: asks for
+// the row kRowsAhead behind row `i` of `count`.
+constexpr std::int64_t kRowsAhead = 12;
+template <typename T>
+HWY_INLINE void prefetch_row(const T* row, std::int64_t row_stride, std::int64_t i,
+                             std::int64_t count, std::int64_t width) {
+  if (i + kRowsAhead >= count) return;
+  constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t d = 0; d < width; d += line) {
+    hwy::Prefetch(row + kRowsAhead * row_stride + d);
+  }
+}
+
 // Rows [first, first + count) of `rows` as float32, `stride` floats apart, padded with zeros.
 HWY_INLINE void load_rows(const Rows& rows, std::int64_t first, std::int64_t count,
                           std::int64_t padded, float* HWY_RESTRICT to, std::int64_t stride) {
@@ -115,12 +129,14 @@ HWY_INLINE void load_rows(const Rows& rows, std::int64_t first, std::int64_t cou
   switch (rows.dtype) {
     case DType::float32:
       for (std::int64_t i = 0; i < count; ++i) {
+        prefetch_row(element<float>(rows, first + i), rows.row_stride, i, count, width);
         load_row(element<float>(rows, first + i), width, padded, to + i * stride,
                  [](const float* from) HWY_ATTR { return hn::LoadU(Floats(), from); });
       }
       return;
     case DType::bfloat16:
       for (std::int64_t i = 0; i < count; ++i) {
+        prefetch_row(element<std::uint16_t>(rows, first + i), rows.row_stride, i, count, width);
         load_row(element<std::uint16_t>(rows, first + i), width, padded, to + i * stride,
                  [](const std::uint16_t* from) HWY_ATTR { return float_from_bfloat16(from); });
       }
@@ -196,15 +212,18 @@ HWY_INLINE void transpose_4x4(const float* HWY_RESTRICT from, std::int64_t strid
 
 // Packs `count` rows of `width` floats (readable up to a multiple of 4) as transposed panels
 // [count / kPanel][width][kPanel]; the columns of missing rows are zero. `panels` has room for a
-// multiple of 4 in width.
+// multiple of 4 in width. Rows up to `prefetch_rows` are asked for ahead of their use.
 HWY_INLINE void pack_transposed(const float* HWY_RESTRICT rows, std::int64_t stride,
                                 std::int64_t count, std::int64_t width, std::int64_t panel_size,
-                                float* HWY_RESTRICT panels) {
+                                float* HWY_RESTRICT panels, std::int64_t prefetch_rows = 0) {
   for (std::int64_t first = 0; first < count; first += kPanel, panels += panel_size) {
     const std::int64_t here = std::min(kPanel, count - first);
     const float* HWY_RESTRICT from = rows + first * stride;
     std::int64_t i = 0;
     for (; i + 4 <= here; i += 4) {
+      for (std::int64_t ahead = 0; ahead < 4; ++ahead) {
+        prefetch_row(from + (i + ahead) * stride, stride, first + i + ahead, prefetch_rows, width);
+      }
       for (std::int64_t d = 0; d < width; d += 4) {
         transpose_4x4(from + i * stride + d, stride, panels + d * kPanel + i);
       }
