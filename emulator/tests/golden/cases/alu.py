@@ -194,9 +194,20 @@ def bit_cases() -> Iterator[Case]:
         for op in ("popc", "clz"):
             yield instruction_case(f"{op}.{kind}", "u32", [kind])
         yield instruction_case(f"brev.{kind}", kind, [kind])
-        yield instruction_case(f"bfi.{kind}", kind, [kind, kind, "u32", "u32"])
+        # Positions and lengths count up to 255.
+        yield instruction_case(
+            f"bfi.{kind}",
+            kind,
+            [kind, kind, "u32", "u32"],
+            f"and.b32 c, c, 255; and.b32 e, e, 127; bfi.{kind} d, a, b, c, e;",
+        )
         for sign in "us":
-            yield instruction_case(f"bfe.{sign}{width}", kind, [f"{sign}{width}", "u32", "u32"])
+            yield instruction_case(
+                f"bfe.{sign}{width}",
+                kind,
+                [f"{sign}{width}", "u32", "u32"],
+                f"and.b32 b, b, 255; and.b32 c, c, 127; bfe.{sign}{width} d, a, b, c;",
+            )
             yield instruction_case(f"bfind.{sign}{width}", "u32", [f"{sign}{width}"])
             yield instruction_case(f"bfind.shiftamt.{sign}{width}", "u32", [f"{sign}{width}"])
     yield instruction_case(
@@ -309,6 +320,16 @@ def float_cases() -> Iterator[Case]:
                 yield instruction_case(f"{op}.{rounding}{modifier}.f32", "f32", ["f32"])
         for op in ("rcp", "sqrt"):
             yield instruction_case(f"{op}.{rounding}.f64", "f64", ["f64"])
+    # Results at the border of the subnormal numbers: is a result flushed before or after rounding?
+    border = (
+        "and.b32 %x, %t, 15; add.u32 a, %x, 0x3f7ffff0; shr.u32 %x, %t, 4; and.b32 %x, %x, 7;"
+        " add.u32 b, %x, 0x00800000;"
+    )
+    for modifier in (".rn", ".rz", ".rp", ".rn.ftz", ".rz.ftz", ".rp.ftz"):
+        text = f"{border} mul{modifier}.f32 d, a, b;"
+        yield instruction_case(f"mul{modifier}.f32/border", "f32", ["f32", "f32"], text)
+        text = f"{border} fma{modifier}.f32 d, a, b, 0f00000000;"
+        yield instruction_case(f"fma{modifier}.f32/border", "f32", ["f32", "f32"], text)
     for op in ("min", "max"):
         yield instruction_case(f"{op}.f64", "f64", ["f64", "f64"])
         for modifier in ("", ".ftz", ".NaN", ".ftz.NaN", ".xorsign.abs", ".NaN.xorsign.abs"):

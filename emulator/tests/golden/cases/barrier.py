@@ -144,6 +144,7 @@ def mbarrier_cases() -> Iterator[Case]:
             " selp.b32 %x, 1, 0, %p;"
         ).store()
     yield script.run("mbarrier.inval.shared::cta.b64 [%b];").case("mbarrier phases and try_wait")
+    yield from _spellings()
     script = (
         Script()
         .run("mbarrier.init.b64 [%s3], 2;")
@@ -159,6 +160,21 @@ def mbarrier_cases() -> Iterator[Case]:
         "mov.u32 %b, barrier;", "mov.u64 %s3, barrier; cvta.shared.u64 %s3, %s3;"
     )
     yield case
+
+
+def _spellings() -> Iterator[Case]:
+    waits = ("", "acquire.cta.", "acquire.cluster.", "relaxed.cta.", "relaxed.cluster.")
+    script = Script().run("mbarrier.init.shared::cta.b64 [%b], 1;")
+    for phase, form in enumerate(waits):
+        script.run("mbarrier.arrive.shared.b64 %s1, [%b];")
+        for attempt, hint in (("try_wait", ""), ("try_wait", ", 1000"), ("test_wait", "")):
+            wait = f"mbarrier.{attempt}.parity.{form}shared::cta.b64 %p, [%b], {phase % 2}{hint};"
+            script.run(f"{wait} selp.b32 %x, 1, 0, %p;").store()
+    yield script.case("mbarrier spellings of waits")
+    script = Script().run("mbarrier.init.shared::cta.b64 [%b], 4;")
+    for form in ("release.cta.", "release.cluster.", "relaxed.cta.", "relaxed.cluster."):
+        script.run(f"mbarrier.arrive.{form}shared::cta.b64 %s1, [%b];").pending("%s1").parity(0)
+    yield script.case("mbarrier spellings of arrives")
 
 
 def named_barrier_cases() -> Iterator[Case]:
@@ -365,6 +381,16 @@ def _multicast_cases() -> Iterator[Case]:
             "@%p "
             "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
             ".multicast::cluster [%s], [%map, {%c, %c}], [%bar], %m;" + WAIT,
+            size,
+            tensor,
+        )
+        hinted = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        hinted += ".multicast::cluster.L2::cache_hint"
+        yield cluster_case(
+            f"multicast tensor {size} {mask} hint",
+            f"{expect} {issue} .reg .b32 %c; mov.u32 %c, 40;"
+            "createpolicy.fractional.L2::evict_first.b64 %w, 1.0;"
+            f"@%p {hinted} [%s], [%map, {{%c, %c}}], [%bar], %m, %w;" + WAIT,
             size,
             tensor,
         )

@@ -62,6 +62,13 @@ def fence_cases() -> Iterator[Case]:
         )
 
 
+def register_cases() -> Iterator[Case]:
+    for change in ("setmaxnreg.dec.sync.aligned.u32 64", "setmaxnreg.inc.sync.aligned.u32 240"):
+        case = warp_case(change, f"{change}; add.u32 %d, %a, %b;", block=128)
+        case.ptx = case.ptx.replace(") \n{", ") .maxntid 128, 1, 1 .minnctapersm 1\n{", 1)
+        yield case
+
+
 def branch_cases() -> Iterator[Case]:
     yield warp_case(
         "bra loop",
@@ -187,4 +194,9 @@ mad.wide.u32 %out, %t, 4, %out; st.global.b32 [%out], %x;"""
     )
 
 
-GROUPS = {"fences": fence_cases, "branches": branch_cases, "tensormap_replace": replace_cases}
+GROUPS = {
+    "register_budget": register_cases,
+    "fences": fence_cases,
+    "branches": branch_cases,
+    "tensormap_replace": replace_cases,
+}

@@ -87,6 +87,8 @@ def _coordinates(rank: int) -> tuple[list[str], str, str]:
     return parameters, load, "{" + ", ".join(f"%c{d}" for d in range(rank)) + "}"
 
 
+CACHE_HINT = ".L2::cache_hint"
+POLICY = "createpolicy.fractional.L2::evict_first.b64 %w, 1.0;"
 MAP_PARAMETER = ".align 64 .b8 map[128]"
 MAP_ADDRESS = "mov.b64 %map, map; cvta.param.u64 %map, %map;"
 
@@ -101,10 +103,12 @@ def load_case(
     offset: int = 0,
     destination: str = "shared::cluster",
     prefetch: bool = False,
+    hint: bool = False,
 ) -> Case:
     rank = len(at)
     parameters, load, coordinates = _coordinates(rank)
     opcode = f"cp.async.bulk.tensor.{rank}d.{destination}.global{form}.mbarrier::complete_tx::bytes"
+    opcode += CACHE_HINT if hint else ""
     kernel = "k_" + identifier(opcode) + ("_prefetch" if prefetch else "")
     early = (
         f"prefetch.tensormap [%map]; cp.async.bulk.prefetch.tensor.{rank}d.L2.global [%map, "
@@ -115,9 +119,9 @@ def load_case(
     body = f"""{PROLOGUE} {load} .reg .b32 %off; ld.param.u32 %bytes, [bytes];
 ld.param.u32 %off, [offset]; {MAP_ADDRESS}
 {fill_shared("poison")}
-add.u32 %y, %s, %off; {early}
+add.u32 %y, %s, %off; {early} {POLICY}
 @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
-@%q {opcode} [%y], [%map, {coordinates}], [%bar];
+@%q {opcode} [%y], [%map, {coordinates}], [%bar]{", %w" if hint else ""};
 {WAIT} {DUMP}"""
     ptx = entry(
         kernel,
@@ -147,16 +151,22 @@ add.u32 %y, %s, %off; {early}
 
 
 def store_case(
-    label: str, tensor: TensorMap, kind: str, at: Sequence[int], reduce: str = ""
+    label: str,
+    tensor: TensorMap,
+    kind: str,
+    at: Sequence[int],
+    reduce: str = "",
+    spelling: str = ".tile.bulk_group",
 ) -> Case:
     rank = len(tensor.size)
     parameters, load, coordinates = _coordinates(rank)
     prefix = "cp.reduce.async.bulk.tensor" if reduce else "cp.async.bulk.tensor"
-    opcode = f"{prefix}.{rank}d.global.shared::cta{reduce}.tile.bulk_group"
+    opcode = f"{prefix}.{rank}d.global.shared::cta{reduce}{spelling}"
     kernel = "k_" + identifier(opcode)
-    body = f"""{PROLOGUE} {load} {MAP_ADDRESS}
+    policy = ", %w" if CACHE_HINT in spelling else ""
+    body = f"""{PROLOGUE} {load} {MAP_ADDRESS} {POLICY}
 {fill_shared("input")}
-@%q {opcode} [%map, {coordinates}], [%s];
+@%q {opcode} [%map, {coordinates}], [%s]{policy};
 {COMMIT}"""
     data = DATA_KIND.get(kind, kind)
     # Sums of ordinary numbers, so that results have no NaN whose payload would be arbitrary.
@@ -312,7 +322,7 @@ def _special_loads() -> Iterator[Case]:
         "state space shared::cta", small, "bf16", (8, 9), 1024, destination="shared::cta"
     )
     yield load_case("tile spelled out", small, "bf16", (8, 9), 1024, form=".tile")
-    yield load_case("wrong byte count", small, "bf16", (8, 9), 1040)
+    yield load_case("cache hint", small, "bf16", (8, 9), 1024, hint=True)
     yield load_case("prefetches before", small, "bf16", (8, 9), 1024, form=".tile", prefetch=True)
     # Ragged trick: two extra dimensions whose strides cancel modulo 2^64 clip a sequence's rows.
     big, s = 1 << 30, 128
@@ -355,6 +365,11 @@ def store_cases() -> Iterator[Case]:
                 yield store_case(f"swizzle {swizzle} at {place}", tensor, "bf16", place)
     strided = dense_map("f16", (60, 70), (16, 16), element_stride=(1, 3), buffer=1)
     yield store_case("element strides", strided, "f16", (48, 63))
+    for spelling in (".bulk_group", ".bulk_group" + CACHE_HINT, ".tile.bulk_group" + CACHE_HINT):
+        stored = dense_map("bf16", (60, 70), (32, 16), buffer=1)
+        words = dense_map("u32", (50, 20), (16, 8), buffer=1)
+        yield store_case(spelling, stored, "bf16", (8, 9), spelling=spelling)
+        yield store_case(spelling, words, "u32", (8, 9), ".add", spelling)
     for op, kind in REDUCTIONS:
         tensor = dense_map(kind, (50, 20), (64 // element_bytes(kind), 8), buffer=1)
         yield store_case(kind, tensor, kind, (40, 15), f".{op}")
@@ -377,6 +392,22 @@ def bulk_cases() -> Iterator[Case]:
 {WAIT} {DUMP}""",
                 SHARED_BYTES + 4,
             )
+    hinted = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes" + CACHE_HINT
+    yield _bulk(
+        hinted,
+        fill_shared("poison")
+        + f"""mov.u32 %bytes, 512; {POLICY}
+@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], %bytes;
+@%q {hinted} [%s], [%in], %bytes, [%bar], %w;
+{WAIT} {DUMP}""",
+        SHARED_BYTES + 4,
+    )
+    for hinted in (
+        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.u32",
+    ):
+        copy = f"{POLICY} @%q {hinted} [%out], [%s], 512, %w; {COMMIT}"
+        yield _bulk(hinted, fill_shared("input") + copy, 512)
     for bytes_ in (16, 2048):
         yield _bulk(
             f"cp.async.bulk.global.shared::cta.bulk_group/{bytes_}",
@@ -456,7 +487,6 @@ def fault_cases() -> Iterator[Case]:
     for label, address, bytes_ in (
         ("source", "%g+8", 64),
         ("destination", "%g", 64),
-        ("size", "%g", 24),
     ):
         target = "%s+8" if label == "destination" else "%s"
         yield _bulk(
