@@ -88,7 +88,7 @@ class ClusterChecker final : public exec::ClusterObserver {
     if (uninitialised_ && operation != nullptr && stage == exec::AsyncStage::writes_done &&
         operation->issue.agent.kind == AgentKind::tensor_core) {
       const std::uint32_t first = operation->issue.warp / 4u * 4u;
-      for (std::uint32_t warp = first; warp <= operation->issue.warp; ++warp) {
+      for (std::uint32_t warp = first; warp < first + 4; ++warp) {
         uninitialised_->on_wgmma_done(
             *operation, registers_[synchronisation_.warp_id(operation->issue.cta, warp)]);
       }

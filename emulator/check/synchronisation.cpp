@@ -172,16 +172,17 @@ void Synchronisation::on_async_issue(const exec::AsyncIssue& issue) {
   operation->issue = issue;
   operation->sequence = next_sequence();
   operation->issuer = warp_id(issue.cta, issue.warp);
+  // A wgmma is issued by the four warps of a warpgroup, `warp` being the last to come.
   const bool warpgroup = issue.agent.kind == AgentKind::tensor_core;
-  GroupChannels& group =
-      channels(issue.agent.kind, issue.cta, warpgroup ? issue.warp / 4u * 4u : issue.warp);
+  const std::uint32_t first = warpgroup ? issue.warp / 4u * 4u : issue.warp;
+  GroupChannels& group = channels(issue.agent.kind, issue.cta, first);
   operation->read_channel = group.reads;
   operation->write_channel = group.writes;
   operation->time = ++group.issued;
-  const std::uint32_t first = warpgroup ? issue.warp / 4u * 4u : issue.warp;
-  for (std::uint32_t warp = first; warp <= issue.warp; ++warp) {
+  for (std::uint32_t warp = first; warp < first + (warpgroup ? 4u : 1u); ++warp) {
     const AgentId agent = warp_id(issue.cta, warp);
-    operation->knowledge.push_back(order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
+    operation->knowledge.push_back(
+        order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
     order_.close_interval(agent);
   }
   if (issue.completion == exec::Completion::bulk_group ||

@@ -93,7 +93,7 @@ void WgmmaRegisters::check_wgmma(Warp& warp, const std::string& who,
 
 void WgmmaRegisters::on_async_issue(const exec::AsyncIssue& issue) {
   if (issue.agent.kind != exec::AgentKind::tensor_core) return;
-  for (std::uint32_t warp = issue.warp / 4u * 4u; warp <= issue.warp; ++warp) {
+  for (std::uint32_t warp = issue.warp / 4u * 4u; warp < issue.warp / 4u * 4u + 4; ++warp) {
     own(warps_[synchronisation_.warp_id(issue.cta, warp)], *issue.instruction, issue.operation);
   }
 }

@@ -18,10 +18,10 @@ class Mutation:
     kinds: tuple[str, ...]  #: every run must report at least one of these, and nothing else
 
 
-RACE, FENCE, UNINITIALISED = "data_race", "missing_fence", "uninitialised"
-BOUNDS, MISALIGNED, BARRIER = "out_of_bounds", "misaligned", "barrier_protocol"
-DEADLOCK, REUSE, DESCRIPTOR = "deadlock", "in_flight_reuse", "bad_descriptor"
-BUDGET, PENDING, DIVERGENCE = "register_budget", "left_pending", "divergence"
+RACE, FENCE, UNINITIALISED = "data race", "missing fence", "uninitialised data"
+BOUNDS, MISALIGNED, BARRIER = "out of bounds", "misaligned", "barrier protocol"
+DEADLOCK, REUSE, DESCRIPTOR = "deadlock", "in-flight reuse", "bad descriptor"
+BUDGET, PENDING, DIVERGENCE = "register budget", "left pending", "divergence"
 
 #: The loop of tma_ring that reads a tile.
 _CHANGE = (
