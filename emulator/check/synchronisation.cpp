@@ -181,8 +181,7 @@ void Synchronisation::on_async_issue(const exec::AsyncIssue& issue) {
   operation->time = ++group.issued;
   for (std::uint32_t warp = first; warp < first + (warpgroup ? 4u : 1u); ++warp) {
     const AgentId agent = warp_id(issue.cta, warp);
-    operation->knowledge.push_back(
-        order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
+    operation->knowledge.push_back(order_.snapshot(agent, warpgroup ? ir::kFullMask : issue.lanes));
     order_.close_interval(agent);
   }
   if (issue.completion == exec::Completion::bulk_group ||

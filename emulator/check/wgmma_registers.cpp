@@ -35,8 +35,13 @@ void WgmmaRegisters::on_instruction(std::uint32_t cta, std::uint32_t warp_index,
     own(warp, instruction, 0);  // the operation gets its number when the fourth warp has come
     return;
   }
-  for (const ir::Operand& operand : instruction.writes)
-    registers.set_written(operand, warp.position);
+  // Compilers sink plain copies below a wgmma.fence, and the assembler removes them: a copy counts
+  // as written when its source was.
+  const bool copy =
+      instruction.opcode == "mov" && instruction.d.present() && instruction.reads.size() <= 1;
+  std::uint64_t position = warp.position;
+  if (copy) position = instruction.a.is_register() ? registers.written(instruction.a) : 0;
+  for (const ir::Operand& operand : instruction.writes) registers.set_written(operand, position);
   if (!warp.owned.empty() && lanes != 0) {
     check_owned(warp, describe_lanes(view_.cta_id(cta), warp_index, lanes), instruction);
   }
