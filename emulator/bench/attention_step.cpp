@@ -1,8 +1,8 @@
 // Times attention steps (see attention_step.cu) without checkers, with all of them, and on two threads.
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,7 +46,9 @@ void measure(const std::string& ptx, const char* name, DeviceOptions options, st
 
 int main() {
   std::ifstream file(PTXEMU_BENCH_PTX);
-  const std::string ptx{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream content;
+  content << file.rdbuf();
+  const std::string ptx = content.str();
   if (ptx.empty()) {
     std::printf("cannot read %s\n", PTXEMU_BENCH_PTX);
     return 1;

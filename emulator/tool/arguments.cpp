@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <random>
+#include <sstream>
 
 #include "numeric/convert.hpp"
 
@@ -100,7 +100,9 @@ Argument parse_argument(Device& device, const std::string& text) {
     if (kind == "file") {
       std::ifstream file(text.substr(5), std::ios::binary);
       if (!file) fail("cannot read '" + text.substr(5) + "'");
-      const std::vector<char> content{std::istreambuf_iterator<char>(file), {}};
+      std::ostringstream stream;
+      stream << file.rdbuf();
+      const std::string content = stream.str();
       std::vector<std::byte> bytes(content.size());
       std::memcpy(bytes.data(), content.data(), content.size());
       return memory(device, bytes);

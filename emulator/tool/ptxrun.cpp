@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
+#include <sstream>
 
 #include "ptxemu/device.hpp"
 #include "tool/arguments.hpp"
@@ -89,7 +89,9 @@ int run(Command& c) {
   if (c.file.empty()) throw Error(ErrorKind::invalid_argument, "no PTX file; see --help");
   std::ifstream file(c.file, std::ios::binary);
   if (!file) throw Error(ErrorKind::invalid_argument, "cannot read '" + c.file + "'");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream content;
+  content << file.rdbuf();
+  const std::string text = content.str();
   for (const std::string& check : c.checks) {
     if (check == "all" || check == "races") c.options.checks.races = true;
     if (check == "all" || check == "uninitialised") c.options.checks.uninitialised = true;

@@ -43,7 +43,7 @@ TEST(Faults, OutOfBoundsNamesThreadAndAllocation) {
   ASSERT_TRUE(testing::has(run.result, ReportKind::out_of_bounds)) << run.reports();
   EXPECT_THAT(run.reports(), HasSubstr("lane 30"));
   EXPECT_THAT(run.reports(), HasSubstr("beyond the end"));
-  EXPECT_THAT(run.reports(), HasSubstr("test.ptx:18"));
+  EXPECT_THAT(run.reports(), HasSubstr("test.ptx:19"));
 }
 
 TEST(Faults, MisalignedSharedAndLocalAccesses) {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,7 +21,9 @@ std::vector<std::string> corpus() {
   std::vector<std::string> result;
   for (const auto& entry : std::filesystem::directory_iterator(PTXEMU_CORPUS)) {
     std::ifstream file(entry.path(), std::ios::binary);
-    result.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    std::ostringstream content;
+    content << file.rdbuf();
+    result.push_back(content.str());
   }
   return result;
 }

@@ -24,7 +24,7 @@ std::string load_error(const std::string& ptx, ErrorKind kind) {
 
 TEST(Parser, NamesAnUnknownModifierAndTheSupportedOnes) {
   EXPECT_THAT(load_error(testing::kernel("add.rx.f32 %f1, %f2, %f3;"), ErrorKind::unsupported),
-              AllOf(HasSubstr("test.ptx:18"), HasSubstr("'.rx'"), HasSubstr(".rn|.rz|.rm|.rp"), HasSubstr("add.rx.f32")));
+              AllOf(HasSubstr("test.ptx:19"), HasSubstr("'.rx'"), HasSubstr(".rn|.rz|.rm|.rp"), HasSubstr("add.rx.f32")));
 }
 
 TEST(Parser, NamesAnUnknownOpcodeAndItsRelatives) {
@@ -63,7 +63,9 @@ TEST(Parser, EndsWithinBoundsOnHostileTexts) {
         start + ".global .b8 a[9999999999][9999999999];", start + ".entry k() { .local .b8 a[99999999]; ret; }",
         start + "/* never closed", start + ".entry k() { mov.b32 {" + std::string(10000, '{') + "; }",
         start + ".global .b32 a[] = {1,{2,{3", start + ".entry k(.param .b8 a[999999999]) { ret; }"}) {
-    Device device(DeviceOptions{.memory_limit_bytes = 1 << 20});
+    DeviceOptions options;
+    options.memory_limit_bytes = 1 << 20;
+    Device device(options);
     try {
       (void)device.load(text, "hostile.ptx");
     } catch (const Error&) {
