@@ -1,7 +1,7 @@
 """The seeded bugs: one change of a good kernel's text each, and the kinds of report that name it.
 
-Where several kinds are given, the schedule decides which comes first: with a wrong byte count, for
-example, the kernel either hangs or reads a tile before it has arrived.
+Where several kinds name a bug, the schedule decides which comes first: without a wait, for example, a
+tile is read before it has arrived, or read before it was ever written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ class Mutation:
     kernel: str
     old: str  #: occurs exactly once in the kernel's text
     new: str
-    kinds: tuple[str, ...]  #: every run must report at least one of these, and nothing else
+    kinds: tuple[str, ...]  #: name the bug: every run must report at least one of these
+    also: tuple[str, ...] = ()  #: consequences that may be reported besides
 
 
 RACE, FENCE, UNINITIALISED = "data race", "missing fence", "uninitialised data"
@@ -36,21 +37,39 @@ MUTATIONS = [
         "tma_ring",
         "    mbarrier_wait(&full[stage], tile / kStages & 1);\n",
         "",
-        (RACE, UNINITIALISED, REUSE),
+        (
+            RACE,
+            REUSE,
+            BARRIER,
+        ),
+        also=(
+            UNINITIALISED,
+            DEADLOCK,
+        ),
     ),
     Mutation(
         "empty barrier not awaited",
         "tma_ring",
         "        mbarrier_wait(&empty[stage], (tile / kStages & 1) ^ 1);\n",
         "",
-        (REUSE, RACE, BARRIER),
+        (
+            REUSE,
+            RACE,
+            BARRIER,
+        ),
+        also=(DEADLOCK,),
     ),
     Mutation(
         "wrong parity of the full barrier",
         "tma_ring",
         "mbarrier_wait(&full[stage], tile / kStages & 1);",
         "mbarrier_wait(&full[stage], tile / kStages & 1 ^ 1);",
-        (RACE, UNINITIALISED, REUSE, DEADLOCK),
+        (
+            RACE,
+            UNINITIALISED,
+            DEADLOCK,
+        ),
+        also=(REUSE,),
     ),
     Mutation(
         "wrong parity of the empty barrier",
@@ -71,7 +90,7 @@ MUTATIONS = [
         "tma_ring",
         "mbarrier_expect(&full[stage], kTileBytes);",
         "mbarrier_expect(&full[stage], kTileBytes / 2);",
-        (DEADLOCK, BARRIER),
+        (DEADLOCK,),
     ),
     Mutation(
         "arrival count one too high",
@@ -85,7 +104,12 @@ MUTATIONS = [
         "tma_ring",
         "mbarrier_init(&empty[stage], kWorkers);",
         "mbarrier_init(&empty[stage], kWorkers / 2);",
-        (RACE, REUSE, DEADLOCK, BARRIER),
+        (
+            RACE,
+            REUSE,
+            BARRIER,
+        ),
+        also=(DEADLOCK,),
     ),
     Mutation(
         "lost arrive",
@@ -99,7 +123,12 @@ MUTATIONS = [
         "tma_ring",
         "    mbarrier_arrive(&empty[stage]);\n",
         "    for (int i = 0; i < (thread == 7 ? 2 : 1); ++i) mbarrier_arrive(&empty[stage]);\n",
-        (RACE, REUSE, BARRIER, DEADLOCK),
+        (
+            RACE,
+            REUSE,
+            BARRIER,
+        ),
+        also=(DEADLOCK,),
     ),
     Mutation(
         "buffer released before it is read",
@@ -141,7 +170,8 @@ MUTATIONS = [
         "tma_ring",
         "      bulk_commit();\n",
         "",
-        (REUSE, PENDING),
+        (REUSE,),
+        also=(PENDING,),
     ),
     Mutation(
         "exit with a pending store",
@@ -169,7 +199,11 @@ MUTATIONS = [
         "tma_ring",
         "changed[i] = 2.0f",
         "(i == kTile * kTile - 1 ? reinterpret_cast<float*>(full)[0] : changed[i]) = 2.0f",
-        (BARRIER, UNINITIALISED),
+        (BARRIER,),
+        also=(
+            UNINITIALISED,
+            DEADLOCK,
+        ),
     ),
     Mutation(
         "tile row off by one",
@@ -184,7 +218,7 @@ MUTATIONS = [
         "bulk_ring",
         "      if (row + 1 < rows_per_cta) {",
         "      if (row < rows_per_cta) {",
-        (BOUNDS, PENDING),
+        (BOUNDS,),
     ),
     Mutation(
         "bulk size not a multiple of 16",
@@ -228,6 +262,11 @@ MUTATIONS = [
         "    wgmma_commit();\n",
         "",
         (REUSE,),
+        also=(
+            PENDING,
+            DEADLOCK,
+            RACE,
+        ),
     ),
     Mutation(
         "wgmma wait off by one",
@@ -235,20 +274,38 @@ MUTATIONS = [
         "    wgmma_wait<0>();\n",
         "    wgmma_wait<1>();\n",
         (REUSE,),
+        also=(
+            PENDING,
+            DEADLOCK,
+            RACE,
+        ),
     ),
     Mutation(
         "B tile released while wgmma reads it",
         "gemm_roles",
         "    wgmma_wait<0>();\n    if (thread % 128 == 0) mbarrier_arrive(&shared.empty[stage]);\n",
         "    if (thread % 128 == 0) mbarrier_arrive(&shared.empty[stage]);\n    wgmma_wait<0>();\n",
-        (REUSE, RACE),
+        (
+            REUSE,
+            RACE,
+        ),
+        also=(DEADLOCK,),
     ),
     Mutation(
         "expects two tiles of three",
         "gemm_roles",
         "mbarrier_expect(&shared.full[stage], 3 * kTileBytes);",
         "mbarrier_expect(&shared.full[stage], 2 * kTileBytes);",
-        (RACE, REUSE, UNINITIALISED, DEADLOCK, BARRIER, PENDING),
+        (
+            RACE,
+            UNINITIALISED,
+            DEADLOCK,
+        ),
+        also=(
+            REUSE,
+            PENDING,
+            BARRIER,
+        ),
     ),
     Mutation(
         "one warpgroup does not release",
@@ -269,7 +326,7 @@ MUTATIONS = [
         "gemm_roles",
         "registers_claim<232>();",
         "registers_claim<240>();",
-        (BUDGET, DEADLOCK),
+        (BUDGET,),
     ),
     Mutation(
         "tile buffers not aligned to the swizzle",
@@ -312,7 +369,10 @@ MUTATIONS = [
         "two_products",
         "  fence_async();\n  __syncthreads();\n",
         "  fence_async();\n",
-        (RACE, BARRIER),
+        (
+            RACE,
+            BARRIER,
+        ),
     ),
     Mutation(
         "part of V not written",
@@ -327,14 +387,23 @@ MUTATIONS = [
         "cp_async_buffers",
         "    cp_async_wait<1>();\n",
         "    cp_async_wait<2>();\n",
-        (RACE, REUSE),
+        (RACE,),
+        also=(
+            REUSE,
+            UNINITIALISED,
+        ),
     ),
     Mutation(
         "cp.async not committed",
         "cp_async_buffers",
         "    cp_async_commit();\n    cp_async_wait<1>();",
         "    cp_async_wait<1>();",
-        (RACE, REUSE),
+        (RACE,),
+        also=(
+            REUSE,
+            UNINITIALISED,
+            PENDING,
+        ),
     ),
     Mutation(
         "no barrier before the other threads' copies are read",
@@ -342,6 +411,7 @@ MUTATIONS = [
         "    cp_async_wait<1>();\n    __syncthreads();\n",
         "    cp_async_wait<1>();\n",
         (RACE,),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "buffer overwritten while it is read",
@@ -363,7 +433,14 @@ MUTATIONS = [
         "cluster_sum",
         "  cluster_arrive_relaxed();\n  cluster_wait();\n",
         "",
-        (FENCE, BARRIER, RACE, UNINITIALISED),
+        (
+            FENCE,
+            BARRIER,
+        ),
+        also=(
+            RACE,
+            UNINITIALISED,
+        ),
     ),
     Mutation(
         "no fence.mbarrier_init",
@@ -384,7 +461,8 @@ MUTATIONS = [
         "cluster_sum",
         "    mbarrier_wait_cluster(&ready, 0);\n",
         "",
-        (RACE, UNINITIALISED),
+        (RACE,),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "multicast to one CTA only",
@@ -398,14 +476,18 @@ MUTATIONS = [
         "cluster_exchange",
         "  cluster_arrive();\n  cluster_wait();\n  const float other",
         "  const float other",
-        (RACE, UNINITIALISED),
+        (RACE,),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "row overwritten while the peer reads it",
         "cluster_exchange",
         "  cluster_arrive();\n  cluster_wait();\n  row[thread] = 0.0f;",
         "  row[thread] = 0.0f;",
-        (RACE,),
+        (
+            RACE,
+            BOUNDS,
+        ),
     ),
     Mutation(
         "relaxed cluster arrive",
@@ -420,21 +502,33 @@ MUTATIONS = [
         "ping_pong",
         "      if (round > 0) named_sync(kDrained, 2 * kGroup);\n",
         "",
-        (RACE, BARRIER, DEADLOCK),
+        (
+            RACE,
+            DEADLOCK,
+        ),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "wrong barrier number",
         "ping_pong",
         "      named_arrive(kFilled, 2 * kGroup);\n",
         "      named_arrive(kDrained, 2 * kGroup);\n",
-        (DEADLOCK, BARRIER, RACE),
+        (
+            DEADLOCK,
+            BARRIER,
+        ),
+        also=(RACE,),
     ),
     Mutation(
         "wrong thread count",
         "ping_pong",
         "      named_sync(kFilled, 2 * kGroup);\n",
         "      named_sync(kFilled, kGroup);\n",
-        (BARRIER, RACE, UNINITIALISED),
+        (BARRIER,),
+        also=(
+            RACE,
+            UNINITIALISED,
+        ),
     ),
     # --- Global memory and warps
     Mutation(
@@ -456,7 +550,8 @@ MUTATIONS = [
         "last_block",
         "sum;\n  __syncthreads();\n",
         "sum;\n",
-        (RACE, UNINITIALISED),
+        (RACE,),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "vector load past the end",

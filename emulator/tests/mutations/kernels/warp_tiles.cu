@@ -1,4 +1,4 @@
-// Each warp transposes its own 32 × 4 tile of floats through shared memory with 16-byte stores.
+// Each warp reverses its own 128 floats through shared memory: 16-byte stores, 4-byte loads.
 #include "sm90.cuh"
 
 extern "C" __global__ void __launch_bounds__(64) warp_tiles(const float4* x, float* out, int tiles) {
@@ -8,5 +8,5 @@ extern "C" __global__ void __launch_bounds__(64) warp_tiles(const float4* x, flo
   if (index >= tiles) return;
   *reinterpret_cast<float4*>(&tile[warp][lane * 4]) = x[index * 32 + lane];
   __syncwarp();
-  for (int i = 0; i < 4; ++i) out[index * 128 + i * 32 + lane] = tile[warp][lane * 4 + i];
+  for (int i = 0; i < 4; ++i) out[index * 128 + i * 32 + lane] = tile[warp][127 - i * 32 - lane];
 }
