@@ -61,13 +61,21 @@ double read_half(Format format, std::uint16_t bits, HalfOptions options) {
                                                                      : value;
 }
 
+/// Flushes what is tiny after rounding to the format's precision with unbounded exponent.
+double flush_half(Format format, double value) {
+  constexpr double kScale = 0x1p4;
+  if (std::fabs(value) >= smallest_normal(format)) return value;
+  const double rounded = decode(format, encode(format, value * kScale));
+  return std::fabs(rounded) < smallest_normal(format) * kScale ? std::copysign(0.0, value) : value;
+}
+
 std::uint16_t write_half(Format format, double value, HalfOptions options) {
-  // Results are flushed by their value before rounding (as measured).
-  if (options.flush && std::fabs(value) < smallest_normal(format))
-    value = std::copysign(0.0, value);
+  if (options.flush) value = flush_half(format, value);
   return static_cast<std::uint16_t>(
       encode(format, value, {.relu = options.relu, .saturate_to_one = options.saturate}));
 }
+
+constexpr float kSmallestNormal = 0x1p-126f;
 
 float with_flush(float a, bool flush) {
   return flush ? flush_subnormal(a) : a;
@@ -111,6 +119,21 @@ double upper_word(double value) {
 PTXEMU_DEFINE_ROUNDED(float)
 PTXEMU_DEFINE_ROUNDED(double)
 #undef PTXEMU_DEFINE_ROUNDED
+
+float mul_ftz(float a, float b, Rounding rounding) {
+  return fma_ftz(a, b, std::copysign(0.0f, -a * b), rounding);
+}
+
+float fma_ftz(float a, float b, float c, Rounding rounding) {
+  a = flush_subnormal(a), b = flush_subnormal(b), c = flush_subnormal(c);
+  const float result = flush_subnormal(fma(a, b, c, rounding));
+  if (std::fabs(result) != kSmallestNormal) return result;
+  // Once more without an underflow: the smaller factor, below 2^-62, and c are scaled up.
+  constexpr float kScale = 0x1p64f;
+  const float scaled = std::fabs(a) < std::fabs(b) ? fma(a * kScale, b, c * kScale, rounding)
+                                                   : fma(a, b * kScale, c * kScale, rounding);
+  return std::fabs(scaled) < kSmallestNormal * kScale ? std::copysign(0.0f, result) : result;
+}
 
 std::uint16_t half_add(Format format, std::uint16_t a, std::uint16_t b, HalfOptions options) {
   return write_half(

@@ -22,6 +22,12 @@ double fma(double a, double b, double c, Rounding rounding);
 double div(double a, double b, Rounding rounding);
 double sqrt(double a, Rounding rounding);
 
+/// mul.ftz and fma.ftz of binary32, rn, rz, rm or rp: subnormal inputs count as zero, and a result
+/// is flushed when it is below 2^-126 after rounding to 24 bits with unbounded exponent (measured).
+/// flush_subnormal(mul(...)) differs from that only where it gives exactly +-2^-126.
+float mul_ftz(float a, float b, Rounding rounding);
+float fma_ftz(float a, float b, float c, Rounding rounding);
+
 /// f16 and bf16 arithmetic (one rounding to nearest even, canonical NaN 0x7fff), on the bits of
 /// `format` (f16 or bf16).
 struct HalfOptions {

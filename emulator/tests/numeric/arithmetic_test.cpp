@@ -72,7 +72,18 @@ TEST(ArithmeticTest, FusedHalfMultiplyAddBreaksTiesByTheLastBit) {
   EXPECT_EQ(half_fma(Format::f16, 0xbc00, 0x3c00, 0x0000, {.relu = true}), 0);
 }
 
-TEST(ArithmeticTest, HalfResultsAreFlushedBeforeRounding) {
+TEST(ArithmeticTest, ResultsAreFlushedWhenTinyAfterRounding) {
+  const auto value = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const float tiny = value(0x00800000);
+  EXPECT_EQ(mul_ftz(value(0x3f7fffff), tiny, Rounding::rn), 0);
+  EXPECT_EQ(fma_ftz(value(0xbf7fffff), tiny, 0, Rounding::rm), 0);
+  EXPECT_EQ(mul_ftz(value(0x3f7ffffe), value(0x00800001), Rounding::rn), tiny);
+  EXPECT_EQ(mul_ftz(value(0x3f7ffffe), value(0x00800001), Rounding::rz), 0);
+  EXPECT_EQ(fma_ftz(1, tiny, 0, Rounding::rn), tiny);
+  EXPECT_EQ(fma_ftz(2, 3, 0x1p-130f, Rounding::rp), 6);
+  EXPECT_TRUE(std::signbit(mul_ftz(-1, 0x1p-130f, Rounding::rn)));
+  EXPECT_FALSE(std::signbit(mul_ftz(1, 0x1p-130f, Rounding::rm)));
+
   EXPECT_EQ(half_mul(Format::f16, 0x0400, 0x3bff, {.flush = true}), 0);
   EXPECT_EQ(half_mul(Format::f16, 0x0400, 0x3bff), 0x0400);
   EXPECT_EQ(half_add(Format::f16, 0x8001, 0x0000, {.flush = true}), 0);
