@@ -121,7 +121,7 @@ PTXEMU_DEFINE_ROUNDED(double)
 #undef PTXEMU_DEFINE_ROUNDED
 
 float mul_ftz(float a, float b, Rounding rounding) {
-  return fma_ftz(a, b, std::copysign(0.0f, -a * b), rounding);
+  return fma_ftz(a, b, std::copysign(0.0f, a * b), rounding);
 }
 
 float fma_ftz(float a, float b, float c, Rounding rounding) {
