@@ -106,11 +106,7 @@ int run(const Options& options) {
     throw Unsupported(fmt::format("--device {}: bench measures on cpu only in this build",
                                   options.common.device));
   }
-  MachinePeak peak;
-  {
-    Progress progress("measuring this machine", 0);
-    peak = measure_machine_peak(execution.threads);
-  }
+  const MachinePeak peak = measure_peak(execution.threads);
   Json json = {{"machine",
                 {{"processor", processor_name()},
                  {"simd", peak.target},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jfa/attention.hpp"
+#include "measure/machine.hpp"
 
 namespace jfa::tool {
 
@@ -27,6 +28,9 @@ struct CommonOptions {
   void add_to(CLI::App& command);
   Execution execution() const;  // throws UsageError for a malformed device
 };
+
+// Measures the machine and says so meanwhile.
+MachinePeak measure_peak(int threads);
 
 void add_check(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);

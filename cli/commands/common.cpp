@@ -1,5 +1,6 @@
 #include "commands/commands.hpp"
 #include "jfa/error.hpp"
+#include "terminal/progress.hpp"
 
 namespace jfa::tool {
 
@@ -21,6 +22,11 @@ Execution CommonOptions::execution() const {
   }
   execution.threads = threads;
   return execution;
+}
+
+MachinePeak measure_peak(int threads) {
+  const Progress progress("measuring this machine", 0);
+  return measure_machine_peak(threads);
 }
 
 }  // namespace jfa::tool

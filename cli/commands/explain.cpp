@@ -9,7 +9,6 @@
 #include "commands/problem_list.hpp"
 #include "jfa/error.hpp"
 #include "measure/floor.hpp"
-#include "terminal/progress.hpp"
 #include "terminal/style.hpp"
 
 namespace jfa::tool {
@@ -40,11 +39,7 @@ Json json_of(const PlanStatistics& plan) {
 int run(const Options& options) {
   const std::vector<NamedProblem> problems = read_problems(options.problems);
   const Execution execution = options.common.execution();
-  MachinePeak peak;
-  {
-    Progress progress("measuring this machine", 0);
-    peak = measure_machine_peak(execution.threads);
-  }
+  const MachinePeak peak = measure_peak(execution.threads);
   const std::string choice =
       fmt::format("CPU engine, {}, {} threads", peak.target, peak.threads);
   Json json = Json::array();

@@ -155,7 +155,7 @@ int run(const Options& options) {
     const LengthStatistics lengths = length_statistics(lengths_of(histories));
     report.settings.shape.out_scale = 1.0 / static_cast<double>(lengths.longest);
   }
-  report.result = run_histories(histories, report.settings);
+  report.result = run_histories(histories, report.settings, measure_peak(options.common.threads));
   if (!options.html.empty()) write_page(options.html, html_report(report));
   if (options.common.json) {
     fmt::print("{}\n", json_report(report));

@@ -8,6 +8,13 @@
 
 namespace jfa::tool {
 
+namespace {
+
+// NaN stays once it is there.
+double worse_of(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
+
+}  // namespace
+
 ResultSample::ResultSample(std::vector<std::int64_t> users) : users_(std::move(users)) {}
 
 void ResultSample::take(const HistoryBatch& batch, std::int64_t first) {
@@ -28,31 +35,39 @@ void ResultSample::take(const HistoryBatch& batch, std::int64_t first) {
 }
 
 std::vector<ResultError> ResultSample::errors_of(const ResultSample& results) const {
-  std::vector<ResultError> errors;
-  for (std::size_t i = 0; i < kTensors.size(); ++i) {
-    double error = 0;
-    double norm = 0;
-    double worst = 0;
-    for (const auto& [user, truth] : taken_) {
-      const auto other = results.taken_.find(user);
-      if (other == results.taken_.end()) continue;
+  constexpr std::size_t kOut = 0;
+  std::array<double, kTensors.size()> errors{};  // ‖x − r‖²
+  std::array<double, kTensors.size()> norms{};   // ‖r‖²
+  std::array<double, kTensors.size()> worst{};
+  double gradients = 0;  // ‖r‖² over all gradients
+  for (const auto& [user, truth] : taken_) {
+    const auto other = results.taken_.find(user);
+    if (other == results.taken_.end()) continue;
+    for (std::size_t i = 0; i < kTensors.size(); ++i) {
       for (std::size_t element = 0; element < truth[i].size(); ++element) {
         const double distance = std::abs(other->second[i][element] - truth[i][element]);
-        error += distance * distance;
-        norm += truth[i][element] * truth[i][element];
-        if (!(distance <= worst)) worst = distance;  // also takes a NaN
+        const double square = truth[i][element] * truth[i][element];
+        errors[i] += distance * distance;
+        norms[i] += square;
+        worst[i] = worse_of(worst[i], distance);
+        if (i != kOut) gradients += square;
       }
     }
-    const double relative = error == 0 ? 0 : std::sqrt(error / norm);
-    errors.push_back({std::string(kTensors.at(i)), relative, worst});
   }
-  return errors;
+  std::vector<ResultError> summary;
+  for (std::size_t i = 0; i < kTensors.size(); ++i) {
+    const double least = i == kOut ? 0 : gradients / 16;
+    const double norm = std::sqrt(std::max(norms[i], least));
+    const double relative = errors[i] == 0 ? 0 : std::sqrt(errors[i]) / norm;
+    summary.push_back({std::string(kTensors.at(i)), relative, worst[i]});
+  }
+  return summary;
 }
 
 double ResultSample::difference(const ResultSample& other) const {
   double largest = 0;
   for (const ResultError& error : other.errors_of(*this)) {
-    if (!(error.relative <= largest)) largest = error.relative;
+    largest = worse_of(largest, error.relative);
   }
   return largest;
 }

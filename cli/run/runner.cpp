@@ -173,20 +173,18 @@ ResultSample run_reference(const Histories& histories, const RunSettings& settin
 
 }  // namespace
 
-RunResult run_histories(const Histories& histories, const RunSettings& settings) {
+RunResult run_histories(const Histories& histories, const RunSettings& settings,
+                        const MachinePeak& peak) {
   RunResult result;
+  result.peak = peak;
   result.all_lengths = lengths_of(histories);
   result.lengths = length_statistics(result.all_lengths);
-  {
-    Progress progress("measuring this machine", 0);
-    result.peak = measure_machine_peak(settings.execution.threads);
-  }
   const std::vector<std::int64_t> users = choose_reference_users(histories, settings);
   ResultSample jagged(users);
-  result.jagged = run_jagged(histories, settings, result.peak, jagged);
+  result.jagged = run_jagged(histories, settings, peak, jagged);
   if (settings.padded && result.lengths.longest > 0) {
     ResultSample padded(users);
-    result.padded = run_padded(histories, result.lengths.longest, settings, result.peak, padded);
+    result.padded = run_padded(histories, result.lengths.longest, settings, peak, padded);
     if (sees_no_padding(settings.shape.mask)) result.padded_difference = padded.difference(jagged);
   }
   result.errors = run_reference(histories, settings, users).errors_of(jagged);

@@ -31,7 +31,10 @@ struct LayoutResult {
 // The engine's results for some users against the reference.
 struct ResultError {
   std::string tensor;
-  double relative = 0;  // ‖x − r‖ / ‖r‖, Frobenius
+  // ‖x − r‖ / ‖r‖, Frobenius norms. For a gradient ‖r‖ counts as at least a quarter of the norm of
+  // all gradients together: one that cancels to nearly nothing (histories of a single event) has no
+  // relative accuracy of its own.
+  double relative = 0;
   double worst = 0;     // largest |x − r|
 };
 
@@ -49,6 +52,8 @@ struct RunResult {
   std::int64_t reference_events = 0;
 };
 
-RunResult run_histories(const Histories& histories, const RunSettings& settings);
+// `peak` is of settings.execution.threads threads.
+RunResult run_histories(const Histories& histories, const RunSettings& settings,
+                        const MachinePeak& peak);
 
 }  // namespace jfa::tool

@@ -49,7 +49,7 @@ TEST(LengthBins, CoverEveryUserOnce) {
       users += bins[i].users;
       events += bins[i].events;
       EXPECT_LE(bins[i].low, bins[i].high);
-      if (i > 0) EXPECT_EQ(bins[i].low, bins[i - 1].high + 1);
+      EXPECT_EQ(bins[i].low, i == 0 ? 3 : bins[i - 1].high + 1);
     }
     EXPECT_EQ(users, static_cast<std::int64_t>(lengths.size()));
     EXPECT_EQ(events, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
