@@ -219,9 +219,13 @@ Action convert_address(Context& c, const Instruction& in, LaneMask lanes) {
   const bool shared = in.space == ir::Space::shared || in.space == ir::Space::shared_cluster;
   const U64 window = shared ? mem::kSharedWindow : in.space == ir::Space::local ? mem::kLocalWindow : 0;
   const U64 tag = in.space == ir::Space::shared ? c.cta->tag() : 0;
+  const auto parameters = reinterpret_cast<U64>(c.launch->parameters);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     U64 value = a[l];
+    // Compilers keep a parameter's address in 32 bits: the low half of its place in the block.
+    if (in.space == ir::Space::param && in.flags != 0 && value >> 32 == 0)
+      value = parameters + static_cast<U32>(value - parameters);
     if (window != 0) {
       if (in.flags != 0) {
         value |= window;
