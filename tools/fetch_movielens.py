@@ -31,13 +31,17 @@ def main() -> int:
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download"]
         command += ["--quiet", "--no-deps", "--dest", folder, WHEEL]
         if subprocess.run(command, check=False).returncode != 0:
-            print(f"fetch_movielens: could not download {WHEEL} from PyPI with pip", file=sys.stderr)
+            print(
+                f"fetch_movielens: could not download {WHEEL} from PyPI with pip", file=sys.stderr
+            )
             return 1
         wheel = next(Path(folder).glob("recbole-*.whl"))
         with zipfile.ZipFile(wheel) as archive:
             data = archive.read(MEMBER)
     if not is_right(data):
-        print(f"fetch_movielens: {MEMBER} in {wheel.name} is not the expected file", file=sys.stderr)
+        print(
+            f"fetch_movielens: {MEMBER} in {wheel.name} is not the expected file", file=sys.stderr
+        )
         return 1
     TARGET.parent.mkdir(exist_ok=True)
     partial = TARGET.with_suffix(".partial")

@@ -72,15 +72,14 @@ Timing measure(const NamedProblem& named, const Execution& execution, const Mach
 }
 
 void print_header() {
-  fmt::print("{}\n", paint(Colour::dim, fmt::format("{} {} {} {} {}  problem", pad_left("median", 10),
-                                                    pad_left("fastest", 10), pad_left("floor", 10),
-                                                    pad_left("of floor", 9),
-                                                    pad_left("GFLOP/s", 9))));
+  fmt::print("{}\n",
+             paint(Colour::dim, fmt::format("{} {} {} {} {}  problem", pad_left("median", 10),
+                                            pad_left("fastest", 10), pad_left("floor", 10),
+                                            pad_left("of floor", 9), pad_left("GFLOP/s", 9))));
 }
 
 void print(const Timing& timing) {
-  fmt::print("{} {} {} {} {}  {}\n",
-             paint(Colour::bold, pad_left(show_seconds(timing.median), 10)),
+  fmt::print("{} {} {} {} {}  {}\n", paint(Colour::bold, pad_left(show_seconds(timing.median), 10)),
              pad_left(show_seconds(timing.fastest), 10), pad_left(show_seconds(timing.floor), 10),
              pad_left(show_percent(timing.share()), 9),
              pad_left(fmt::format("{:.1f}", timing.work.flops / timing.median / 1e9), 9),
@@ -88,14 +87,10 @@ void print(const Timing& timing) {
 }
 
 Json json_of(const Timing& timing) {
-  return {{"problem", timing.line},
-          {"runs", timing.runs},
-          {"median_seconds", timing.median},
-          {"fastest_seconds", timing.fastest},
-          {"plan_seconds", timing.plan},
-          {"floor_seconds", timing.floor},
-          {"share_of_floor", timing.share()},
-          {"flops", timing.work.flops},
+  return {{"problem", timing.line},           {"runs", timing.runs},
+          {"median_seconds", timing.median},  {"fastest_seconds", timing.fastest},
+          {"plan_seconds", timing.plan},      {"floor_seconds", timing.floor},
+          {"share_of_floor", timing.share()}, {"flops", timing.work.flops},
           {"bytes", timing.work.bytes}};
 }
 

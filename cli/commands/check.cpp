@@ -1,4 +1,6 @@
 // jfa check: compares an engine with the float64 reference.
+#include "jfa/check.hpp"
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,7 +9,6 @@
 
 #include "commands/commands.hpp"
 #include "commands/problem_list.hpp"
-#include "jfa/check.hpp"
 #include "jfa/error.hpp"
 #include "terminal/progress.hpp"
 #include "terminal/style.hpp"

@@ -40,8 +40,7 @@ int run(const Options& options) {
   const std::vector<NamedProblem> problems = read_problems(options.problems);
   const Execution execution = options.common.execution();
   const MachinePeak peak = measure_peak(execution.threads);
-  const std::string choice =
-      fmt::format("CPU engine, {}, {} threads", peak.target, peak.threads);
+  const std::string choice = fmt::format("CPU engine, {}, {} threads", peak.target, peak.threads);
   Json json = Json::array();
   for (const NamedProblem& named : problems) {
     const ProblemInstance instance(named.problem);

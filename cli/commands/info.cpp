@@ -64,14 +64,15 @@ int run(bool as_json) {
     return kSuccess;
   }
   print_line("jfa", fmt::format("{}, built with {}", JFA_VERSION, JFA_COMPILER));
-  print_line("cpu", fmt::format("{}, {} threads, SIMD {}", cpu, available_threads(), simd_target()));
+  print_line("cpu",
+             fmt::format("{}, {} threads, SIMD {}", cpu, available_threads(), simd_target()));
   print_line("CUDA", cuda);
   print_line("NVRTC", nvrtc);
   for (const DeviceInfo& device : devices) {
-    print_line(to_string(device.device),
-               fmt::format("{}, {}, {} multiprocessors, {}", device.name, device.architecture,
-                           device.multiprocessors,
-                           show_bytes(static_cast<double>(device.memory_bytes))));
+    print_line(
+        to_string(device.device),
+        fmt::format("{}, {}, {} multiprocessors, {}", device.name, device.architecture,
+                    device.multiprocessors, show_bytes(static_cast<double>(device.memory_bytes))));
   }
   return kSuccess;
 }

@@ -54,16 +54,17 @@ Problem parse_attention(const Options& options) {
 // One value for all users: the log says nothing about single ones.
 SequenceParameter same_for_all(std::string_view name, const SequenceValues& values) {
   if (values.size() != 1) {
-    throw UsageError(fmt::format("--mask: {} has {} values; give one for all users", name,
-                                 values.size()));
+    throw UsageError(
+        fmt::format("--mask: {} has {} values; give one for all users", name, values.size()));
   }
   return {values.front(), {}};
 }
 
 Mask mask_of(const MaskSpec& spec) {
   if (spec.kind == MaskKind::intervals) {
-    throw UsageError("--mask intervals: not for logs; use full, causal, window, prefix_local, "
-                     "blocks or hstu");
+    throw UsageError(
+        "--mask intervals: not for logs; use full, causal, window, prefix_local, "
+        "blocks or hstu");
   }
   Mask mask;
   mask.kind = spec.kind;
@@ -212,8 +213,9 @@ void add_attention_options(CLI::App& command, Options& options) {
 void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "run", "Attention over the user histories of an interaction log, against padding and the "
-             "reference");
+      "run",
+      "Attention over the user histories of an interaction log, against padding and the "
+      "reference");
   add_log_options(*command, *options);
   add_attention_options(*command, *options);
   command->add_option("--batch-rows", options->settings.batch_rows, "Events a batch, about")

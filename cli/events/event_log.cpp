@@ -146,12 +146,12 @@ class LogBuilder {
           row.line(), shown(time_text)));
     }
     if (log_.events.size() == std::numeric_limits<std::int32_t>::max()) {
-      throw EventLogError(fmt::format("{}:{}: more than 2³¹ − 1 events; split the log", name_,
-                                      row.line()));
+      throw EventLogError(
+          fmt::format("{}:{}: more than 2³¹ − 1 events; split the log", name_, row.line()));
     }
     const auto index = static_cast<std::int32_t>(log_.events.size());
-    log_.events.push_back({users_.number_of(user),
-                           item_ == kNoColumn ? index : items_.number_of(item), *time});
+    log_.events.push_back(
+        {users_.number_of(user), item_ == kNoColumn ? index : items_.number_of(item), *time});
   }
 
   std::string_view name_;

@@ -60,8 +60,7 @@ Histories sample_users(const Histories& histories, std::int64_t count, std::uint
   std::vector<std::int64_t> users(static_cast<std::size_t>(histories.users()));
   std::iota(users.begin(), users.end(), 0);
   std::vector<std::int64_t> chosen;
-  std::sample(users.begin(), users.end(), std::back_inserter(chosen), count,
-              std::mt19937_64(seed));
+  std::sample(users.begin(), users.end(), std::back_inserter(chosen), count, std::mt19937_64(seed));
   Histories result;
   for (const std::int64_t user : chosen) append_user(histories, user, result);
   return result;

@@ -62,7 +62,8 @@ class RowAssembler {
   void next_line() { ++line_; }
 
   void finish() {
-    // Strict only now: a quote inside an unquoted field is text, one still open at the end is an error.
+    // Strict only now: a quote inside an unquoted field is text, one still open at the end is an
+    // error.
     csv_set_opts(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     if (csv_fini(&parser_, field_callback, row_callback, this) != 0) {
       throw EventLogError(
@@ -76,9 +77,8 @@ class RowAssembler {
  private:
   static void field_callback(void* text, std::size_t size, void* self) {
     auto* assembler = static_cast<RowAssembler*>(self);
-    assembler->guarded([&] {
-      assembler->add_field(std::string_view(static_cast<const char*>(text), size));
-    });
+    assembler->guarded(
+        [&] { assembler->add_field(std::string_view(static_cast<const char*>(text), size)); });
   }
   static void row_callback(int, void* self) {
     auto* assembler = static_cast<RowAssembler*>(self);

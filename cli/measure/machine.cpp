@@ -68,7 +68,9 @@ float Sum(const float* data, std::size_t count) {
   return hn::GetLane(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
 }
 
-const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
+const char* TargetName() {
+  return hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace jfa::tool::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -146,7 +148,9 @@ double measure_bandwidth(int threads) {
 
 }  // namespace
 
-std::string simd_target() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
+std::string simd_target() {
+  return HWY_DYNAMIC_DISPATCH(TargetName)();
+}
 
 int available_threads() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -96,8 +96,8 @@ std::string length_chart(const RunReport& report) {
   for (std::size_t i = 0; i < bins.size(); ++i) {
     const LengthBin& bin = bins[i];
     const double x = frame.left + step * static_cast<double>(i);
-    const std::string range =
-        bin.low == bin.high ? fmt::format("{}", bin.low) : fmt::format("{} to {}", bin.low, bin.high);
+    const std::string range = bin.low == bin.high ? fmt::format("{}", bin.low)
+                                                  : fmt::format("{} to {}", bin.low, bin.high);
     if (bin.users > 0) {
       const double height =
           static_cast<double>(bin.users) / static_cast<double>(most) * frame.height();

@@ -25,10 +25,11 @@ std::string tiles(const RunReport& report) {
   const RunResult& result = report.result;
   std::string html = "<div class=\"tiles\">\n";
   if (result.padded) {
-    html += tile("Forward and backward", show_ratio(result.padded->seconds() / result.jagged.seconds()),
-                 "faster than padded, same engine");
-    html += tile("Memory", show_ratio(result.padded->bytes / result.jagged.bytes),
-                 "less than padded");
+    html +=
+        tile("Forward and backward", show_ratio(result.padded->seconds() / result.jagged.seconds()),
+             "faster than padded, same engine");
+    html +=
+        tile("Memory", show_ratio(result.padded->bytes / result.jagged.bytes), "less than padded");
   } else {
     html += tile("Forward and backward", show_seconds(result.jagged.seconds()), "all histories");
     html += tile("Memory", show_bytes(result.jagged.bytes), "inputs, outputs, gradients");
@@ -88,8 +89,9 @@ std::string cost_table(const RunReport& report) {
   add("inputs, outputs, gradients", &LayoutResult::bytes, show_bytes);
   add("visible (query, key) pairs a head", &LayoutResult::pairs,
       [](double pairs) { return show_count(static_cast<std::int64_t>(pairs)); });
-  return fmt::format("<div class=\"scroll\"><table><tr><th></th><th>jagged</th>{}</tr>{}</table></div>\n",
-                     has_padded ? "<th>padded</th><th>gain</th>" : "", rows);
+  return fmt::format(
+      "<div class=\"scroll\"><table><tr><th></th><th>jagged</th>{}</tr>{}</table></div>\n",
+      has_padded ? "<th>padded</th><th>gain</th>" : "", rows);
 }
 
 std::string error_table(const RunReport& report) {
@@ -98,7 +100,8 @@ std::string error_table(const RunReport& report) {
     const double allowed = allowed_error(report.settings.shape.dtype, error.tensor != "out");
     const bool good = error.relative <= allowed;
     rows += fmt::format(
-        "<tr><td><code>{}</code></td><td class=\"{}\">{} {:.2e}</td><td>{:.0e}</td><td>{:.2e}</td></tr>",
+        "<tr><td><code>{}</code></td><td class=\"{}\">{} "
+        "{:.2e}</td><td>{:.0e}</td><td>{:.2e}</td></tr>",
         escape_html(error.tensor), good ? "good" : "bad", good ? "✓" : "✗", error.relative, allowed,
         error.worst);
   }
@@ -120,27 +123,31 @@ std::string method(const RunReport& report) {
       fmt::format("Attention: {}. q, k, v and the incoming gradient are random numbers drawn from "
                   "each event's item (seed {}), in place of a model's embeddings.",
                   report.attention, report.settings.seed),
-      fmt::format("Machine: {}, {} threads, {}; measured peak {:.1f} GFLOP/s (float32 multiply-add) "
-                  "and {:.1f} GB/s (reading memory).",
-                  report.processor, result.peak.threads, result.peak.target, result.peak.flops / 1e9,
-                  result.peak.bandwidth / 1e9),
-      fmt::format("Floor: the larger of visible arithmetic over peak rate and bytes over bandwidth, each "
-                  "input read once, each output written once. Jagged attention reaches {} of it.",
-                  show_percent(result.jagged.floor_seconds / result.jagged.seconds())),
-      fmt::format("Batches: {} of at most about {} events. Times are medians of three runs (one run for "
-                  "batches longer than two seconds); the plan of {} is made once and used by both passes.",
-                  show_count(result.jagged.batches), show_count(report.settings.batch_rows),
-                  show_seconds(result.jagged.plan_seconds))};
+      fmt::format(
+          "Machine: {}, {} threads, {}; measured peak {:.1f} GFLOP/s (float32 multiply-add) "
+          "and {:.1f} GB/s (reading memory).",
+          report.processor, result.peak.threads, result.peak.target, result.peak.flops / 1e9,
+          result.peak.bandwidth / 1e9),
+      fmt::format(
+          "Floor: the larger of visible arithmetic over peak rate and bytes over bandwidth, each "
+          "input read once, each output written once. Jagged attention reaches {} of it.",
+          show_percent(result.jagged.floor_seconds / result.jagged.seconds())),
+      fmt::format(
+          "Batches: {} of at most about {} events. Times are medians of three runs (one run for "
+          "batches longer than two seconds); the plan of {} is made once and used by both passes.",
+          show_count(result.jagged.batches), show_count(report.settings.batch_rows),
+          show_seconds(result.jagged.plan_seconds))};
   if (result.padded) {
     std::string padded = fmt::format(
-        "Padded: the same engine on a dense tensor in which every history takes {} rows, as a kernel "
+        "Padded: the same engine on a dense tensor in which every history takes {} rows, as a "
+        "kernel "
         "computes that is not told the lengths; in chunks of at most {}.",
         show_count(result.lengths.longest), show_bytes(report.settings.padded_bytes));
     if (result.padded->measured_users < result.lengths.users) {
-      padded += fmt::format(" Measured on {} of {} users and scaled up to all, since all padded histories "
-                            "cost the same.",
-                            show_count(result.padded->measured_users),
-                            show_count(result.lengths.users));
+      padded += fmt::format(
+          " Measured on {} of {} users and scaled up to all, since all padded histories "
+          "cost the same.",
+          show_count(result.padded->measured_users), show_count(result.lengths.users));
     }
     if (result.padded_difference) {
       padded += fmt::format(" Its results differ from the jagged ones by {:.1e} (relative).",
@@ -153,8 +160,9 @@ std::string method(const RunReport& report) {
                                 show_count(report.longest_kept)));
   }
   if (report.rows_skipped > 0) {
-    items.push_back(fmt::format("{} rows of the log could not be read and were skipped; the first: {}",
-                                show_count(report.rows_skipped), report.first_skipped_reason));
+    items.push_back(
+        fmt::format("{} rows of the log could not be read and were skipped; the first: {}",
+                    show_count(report.rows_skipped), report.first_skipped_reason));
   }
   std::string html = "<ul>\n";
   for (const std::string& item : items) html += fmt::format("<li>{}</li>\n", escape_html(item));
@@ -169,22 +177,25 @@ std::string html_report(const RunReport& report) {
   std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  html += fmt::format("<title>Jagged attention on {}</title>\n<style>{}</style></head>\n<body><main>\n",
-                      escape_html(report.source), kPageStyle);
+  html +=
+      fmt::format("<title>Jagged attention on {}</title>\n<style>{}</style></head>\n<body><main>\n",
+                  escape_html(report.source), kPageStyle);
   html += fmt::format(
       "<header><h1>Jagged attention on {}</h1><p>{} users, {} events, {} items. {}.</p></header>\n",
       escape_html(report.source), show_count(lengths.users), show_count(lengths.events),
       show_count(report.log_items), escape_html(report.attention));
   html += tiles(report);
-  html += section("Histories differ in length",
-                  fmt::format("Half of the users have at most {} events, one in a hundred more than {}.",
-                              show_count(lengths.p50), show_count(lengths.p99)),
-                  length_chart(report) + percentile_table(lengths));
+  html += section(
+      "Histories differ in length",
+      fmt::format("Half of the users have at most {} events, one in a hundred more than {}.",
+                  show_count(lengths.p50), show_count(lengths.p99)),
+      length_chart(report) + percentile_table(lengths));
   html += section(
       "What padding would add",
-      fmt::format("The blue area is the log; the whole rectangle is what a padded batch stores: {} of "
-                  "its rows hold no event.",
-                  show_percent(rows_avoided(report))),
+      fmt::format(
+          "The blue area is the log; the whole rectangle is what a padded batch stores: {} of "
+          "its rows hold no event.",
+          show_percent(rows_avoided(report))),
       padding_chart(report) +
           "<div class=\"legend\"><span style=\"--key:var(--jagged)\">events</span>"
           "<span style=\"--key:var(--padding)\">padding</span></div>\n");
@@ -193,11 +204,11 @@ std::string html_report(const RunReport& report) {
   html += section("Memory", "q, k, v, out, lse and all gradients of all histories.",
                   memory_chart(report) + legend(report));
   html += section("The numbers", "", cost_table(report));
-  html += section("Error against the float64 reference",
-                  fmt::format("{} users with {} events, chosen at random.",
-                              show_count(result.reference_users),
-                              show_count(result.reference_events)),
-                  error_table(report));
+  html +=
+      section("Error against the float64 reference",
+              fmt::format("{} users with {} events, chosen at random.",
+                          show_count(result.reference_users), show_count(result.reference_events)),
+              error_table(report));
   html += section("How this was measured", "", method(report));
   return html + fmt::format("<footer>jfa {}</footer>\n</main></body></html>\n", report.version);
 }

@@ -9,7 +9,8 @@ std::vector<LengthBin> length_bins(const std::vector<std::int64_t>& lengths, int
   std::vector<LengthBin> bins;
   if (lengths.empty() || most < 1) return bins;
   const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
-  const double ratio = static_cast<double>(*longest + 1) / static_cast<double>(std::max<std::int64_t>(*shortest, 1));
+  const double ratio =
+      static_cast<double>(*longest + 1) / static_cast<double>(std::max<std::int64_t>(*shortest, 1));
   const double factor = std::pow(ratio, 1.0 / most);
   auto edge = static_cast<double>(std::max<std::int64_t>(*shortest, 1));
   for (std::int64_t low = *shortest; low <= *longest;) {

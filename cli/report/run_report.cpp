@@ -13,7 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void heading(std::string_view text) { fmt::print("\n{}\n", paint(Colour::bold, text)); }
+void heading(std::string_view text) {
+  fmt::print("\n{}\n", paint(Colour::bold, text));
+}
 
 void line(std::string_view label, std::string_view text) {
   fmt::print("  {} {}\n", pad_right(label, 16), text);
@@ -41,9 +43,9 @@ void print_lengths(const RunReport& report) {
                paint(Colour::blue, pad_right(bar(share, kWidth), kWidth)),
                paint(Colour::dim, show_count(bin.users)));
   }
-  line("padding avoided", fmt::format("{} of a padded batch's rows, {} of its scores",
-                                      show_percent(rows_avoided(report)),
-                                      show_percent(pairs_avoided(report))));
+  line("padding avoided",
+       fmt::format("{} of a padded batch's rows, {} of its scores",
+                   show_percent(rows_avoided(report)), show_percent(pairs_avoided(report))));
 }
 
 void print_row(std::string_view label, std::string_view jagged, std::string_view padded,
@@ -55,9 +57,9 @@ void print_row(std::string_view label, std::string_view jagged, std::string_view
 void print_costs(const RunReport& report) {
   const LayoutResult& jagged = report.result.jagged;
   heading("Time and memory");
-  fmt::print("  {}\n", paint(Colour::dim, fmt::format("{}, {} threads, {}", report.processor,
-                                                      report.result.peak.threads,
-                                                      report.attention)));
+  fmt::print("  {}\n",
+             paint(Colour::dim, fmt::format("{}, {} threads, {}", report.processor,
+                                            report.result.peak.threads, report.attention)));
   const bool has_padded = report.result.padded.has_value();
   const LayoutResult none;
   const LayoutResult& padded = has_padded ? *report.result.padded : none;
@@ -65,22 +67,22 @@ void print_costs(const RunReport& report) {
     print_row(label, show(jagged.*member), has_padded ? show(padded.*member) : "",
               has_padded ? show_ratio(padded.*member / jagged.*member) : "");
   };
-  fmt::print("  {}\n", paint(Colour::dim, fmt::format("{} {} {} {}", pad_right("", 16),
-                                                      pad_left("jagged", 12),
-                                                      pad_left(has_padded ? "padded" : "", 12),
-                                                      pad_left(has_padded ? "gain" : "", 10))));
+  fmt::print("  {}\n", paint(Colour::dim,
+                             fmt::format("{} {} {} {}", pad_right("", 16), pad_left("jagged", 12),
+                                         pad_left(has_padded ? "padded" : "", 12),
+                                         pad_left(has_padded ? "gain" : "", 10))));
   compare("forward", &LayoutResult::forward_seconds, show_seconds);
   compare("backward", &LayoutResult::backward_seconds, show_seconds);
   compare("tensors", &LayoutResult::bytes, show_bytes);
-  line("floor", fmt::format("{} forward and backward; reached {}",
-                            show_seconds(jagged.floor_seconds),
-                            show_percent(jagged.floor_seconds / jagged.seconds())));
+  line("floor",
+       fmt::format("{} forward and backward; reached {}", show_seconds(jagged.floor_seconds),
+                   show_percent(jagged.floor_seconds / jagged.seconds())));
   line("plan", fmt::format("{}, once a batch of {}", show_seconds(jagged.plan_seconds),
                            show_count(jagged.batches)));
   if (has_padded && padded.measured_users < report.result.lengths.users) {
-    line("padded", fmt::format("measured on {} of {} users and scaled up",
-                               show_count(padded.measured_users),
-                               show_count(report.result.lengths.users)));
+    line("padded",
+         fmt::format("measured on {} of {} users and scaled up", show_count(padded.measured_users),
+                     show_count(report.result.lengths.users)));
   }
 }
 
@@ -116,9 +118,13 @@ Json json_of(const LayoutResult& layout) {
 
 }  // namespace
 
-double rows_avoided(const RunReport& report) { return 1 - report.result.lengths.fill; }
+double rows_avoided(const RunReport& report) {
+  return 1 - report.result.lengths.fill;
+}
 
-double pairs_avoided(const RunReport& report) { return 1 - report.result.lengths.score_fill; }
+double pairs_avoided(const RunReport& report) {
+  return 1 - report.result.lengths.score_fill;
+}
 
 double allowed_error(DType dtype, bool gradient) {
   const double output = dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 8e-4 : 5e-3;
@@ -126,11 +132,10 @@ double allowed_error(DType dtype, bool gradient) {
 }
 
 bool within_accuracy(const RunReport& report) {
-  return std::all_of(report.result.errors.begin(), report.result.errors.end(),
-                     [&](const ResultError& error) {
-                       return error.relative <=
-                              allowed_error(report.settings.shape.dtype, error.tensor != "out");
-                     });
+  return std::all_of(
+      report.result.errors.begin(), report.result.errors.end(), [&](const ResultError& error) {
+        return error.relative <= allowed_error(report.settings.shape.dtype, error.tensor != "out");
+      });
 }
 
 void print_report(const RunReport& report) {
@@ -150,44 +155,43 @@ void print_report(const RunReport& report) {
 std::string json_report(const RunReport& report) {
   const RunResult& result = report.result;
   const LengthStatistics& lengths = result.lengths;
-  Json json = {
-      {"source", report.source},
-      {"log",
-       {{"events", report.log_events},
-        {"users", report.log_users},
-        {"items", report.log_items},
-        {"rows_skipped", report.rows_skipped},
-        {"read_seconds", report.read_seconds}}},
-      {"attention", report.attention},
-      {"machine",
-       {{"processor", report.processor},
-        {"simd", result.peak.target},
-        {"threads", result.peak.threads},
-        {"peak_flops", result.peak.flops},
-        {"bandwidth", result.peak.bandwidth}}},
-      {"lengths",
-       {{"users", lengths.users},
-        {"events", lengths.events},
-        {"mean", lengths.mean},
-        {"shortest", lengths.shortest},
-        {"longest", lengths.longest},
-        {"percentiles",
-         {{"5", lengths.p5},
-          {"25", lengths.p25},
-          {"50", lengths.p50},
-          {"75", lengths.p75},
-          {"90", lengths.p90},
-          {"95", lengths.p95},
-          {"99", lengths.p99}}}}},
-      {"rows_avoided", rows_avoided(report)},
-      {"pairs_avoided", pairs_avoided(report)},
-      {"jagged", json_of(result.jagged)},
-      {"padded", nullptr},
-      {"padded_difference", nullptr},
-      {"errors", Json::array()},
-      {"reference_users", result.reference_users},
-      {"reference_events", result.reference_events},
-      {"version", report.version}};
+  Json json = {{"source", report.source},
+               {"log",
+                {{"events", report.log_events},
+                 {"users", report.log_users},
+                 {"items", report.log_items},
+                 {"rows_skipped", report.rows_skipped},
+                 {"read_seconds", report.read_seconds}}},
+               {"attention", report.attention},
+               {"machine",
+                {{"processor", report.processor},
+                 {"simd", result.peak.target},
+                 {"threads", result.peak.threads},
+                 {"peak_flops", result.peak.flops},
+                 {"bandwidth", result.peak.bandwidth}}},
+               {"lengths",
+                {{"users", lengths.users},
+                 {"events", lengths.events},
+                 {"mean", lengths.mean},
+                 {"shortest", lengths.shortest},
+                 {"longest", lengths.longest},
+                 {"percentiles",
+                  {{"5", lengths.p5},
+                   {"25", lengths.p25},
+                   {"50", lengths.p50},
+                   {"75", lengths.p75},
+                   {"90", lengths.p90},
+                   {"95", lengths.p95},
+                   {"99", lengths.p99}}}}},
+               {"rows_avoided", rows_avoided(report)},
+               {"pairs_avoided", pairs_avoided(report)},
+               {"jagged", json_of(result.jagged)},
+               {"padded", nullptr},
+               {"padded_difference", nullptr},
+               {"errors", Json::array()},
+               {"reference_users", result.reference_users},
+               {"reference_events", result.reference_events},
+               {"version", report.version}};
   if (result.padded) json["padded"] = json_of(*result.padded);
   if (result.padded_difference) json["padded_difference"] = *result.padded_difference;
   for (const ResultError& error : result.errors) {

@@ -19,15 +19,15 @@ struct RunReport {
   std::int64_t longest_kept = 0;  // --max-history; 0: all
   double read_seconds = 0;
   std::string processor;
-  std::string version;  // of jfa
+  std::string version;    // of jfa
   std::string attention;  // "float32, 4 heads of 64, causal mask, softmax"
   RunSettings settings;
   RunResult result;
 };
 
 // Derived numbers, the same in all three forms.
-double rows_avoided(const RunReport& report);   // share of a padded batch's rows that is padding
-double pairs_avoided(const RunReport& report);  // share of its scores
+double rows_avoided(const RunReport& report);      // share of a padded batch's rows that is padding
+double pairs_avoided(const RunReport& report);     // share of its scores
 double allowed_error(DType dtype, bool gradient);  // docs/contract.md, "Accuracy"
 bool within_accuracy(const RunReport& report);
 

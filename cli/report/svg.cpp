@@ -44,9 +44,9 @@ void Svg::bar_up(double x, double y, double width, double height, std::string_vi
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  body_ += fmt::format(
-      "<line x1=\"{:.2f}\" y1=\"{:.2f}\" x2=\"{:.2f}\" y2=\"{:.2f}\" class=\"{}\"/>\n", x1, y1, x2,
-      y2, css_class);
+  body_ +=
+      fmt::format("<line x1=\"{:.2f}\" y1=\"{:.2f}\" x2=\"{:.2f}\" y2=\"{:.2f}\" class=\"{}\"/>\n",
+                  x1, y1, x2, y2, css_class);
 }
 
 void Svg::path(const std::string& commands, std::string_view css_class, std::string_view tip) {
@@ -55,11 +55,14 @@ void Svg::path(const std::string& commands, std::string_view css_class, std::str
 
 void Svg::text(double x, double y, std::string_view anchor, std::string_view css_class,
                std::string_view content) {
-  body_ += fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n",
-                       x, y, anchor, css_class, escape_html(content));
+  body_ +=
+      fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n", x,
+                  y, anchor, css_class, escape_html(content));
 }
 
-std::string Svg::finish() { return body_ + "</svg>\n"; }
+std::string Svg::finish() {
+  return body_ + "</svg>\n";
+}
 
 std::string escape_html(std::string_view text) {
   std::string escaped;

@@ -79,8 +79,11 @@ Tensor HistoryBatch::rows_of(const Tensor& tensor, std::int64_t user) const {
   const bool dense = rows_ > 0;
   const std::size_t row_axis = dense ? 1 : 0;
   const std::int64_t first = dense ? user * tensor.strides[0] : offsets_[u] * tensor.strides[0];
-  Tensor rows{static_cast<std::byte*>(tensor.data) + first * size_of(tensor.dtype), tensor.dtype, 3,
-              {}, {}};
+  Tensor rows{static_cast<std::byte*>(tensor.data) + first * size_of(tensor.dtype),
+              tensor.dtype,
+              3,
+              {},
+              {}};
   rows.shape = {offsets_[u + 1] - offsets_[u], tensor.shape[row_axis + 1],
                 tensor.shape[row_axis + 2]};
   rows.strides = {tensor.strides[row_axis], tensor.strides[row_axis + 1],
@@ -97,8 +100,7 @@ void HistoryBatch::fill(const Tensor& tensor, const Histories& histories, UserRa
   for (std::int64_t user = 0; user < users.count(); ++user) {
     const Tensor rows = rows_of(tensor, user);
     std::vector<float> values(static_cast<std::size_t>(rows.shape[1] * rows.shape[2]));
-    const Tensor source =
-        contiguous(values.data(), DType::float32, {rows.shape[1], rows.shape[2]});
+    const Tensor source = contiguous(values.data(), DType::float32, {rows.shape[1], rows.shape[2]});
     const std::int64_t first = histories.offsets[static_cast<std::size_t>(users.first + user)];
     for (std::int64_t row = 0; row < rows.shape[0]; ++row) {
       const auto item =

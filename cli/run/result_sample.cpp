@@ -11,7 +11,9 @@ namespace jfa::tool {
 namespace {
 
 // NaN stays once it is there.
-double worse_of(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
+double worse_of(double a, double b) {
+  return std::isnan(a) || a >= b ? a : b;
+}
 
 }  // namespace
 

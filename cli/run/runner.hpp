@@ -15,13 +15,13 @@ namespace jfa::tool {
 
 // One way to lay the histories out, over all of them.
 struct LayoutResult {
-  std::int64_t rows = 0;   // of q, over all batches
-  double pairs = 0;        // (query, key) pairs computed, one head
-  double bytes = 0;        // q, k, v, out, lse, d_out and gradients of all histories
+  std::int64_t rows = 0;  // of q, over all batches
+  double pairs = 0;       // (query, key) pairs computed, one head
+  double bytes = 0;       // q, k, v, out, lse, d_out and gradients of all histories
   double plan_seconds = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
-  double floor_seconds = 0;        // of forward and backward together, from the machine's peak
+  double floor_seconds = 0;  // of forward and backward together, from the machine's peak
   std::int64_t batches = 0;
   std::int64_t measured_users = 0;  // fewer than all: times are scaled up to all
 
@@ -35,7 +35,7 @@ struct ResultError {
   // all gradients together: one that cancels to nearly nothing (histories of a single event) has no
   // relative accuracy of its own.
   double relative = 0;
-  double worst = 0;     // largest |x − r|
+  double worst = 0;  // largest |x − r|
 };
 
 struct RunResult {

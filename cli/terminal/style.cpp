@@ -10,7 +10,9 @@
 
 namespace jfa::tool {
 
-bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) != 0; }
+bool is_terminal(std::FILE* stream) {
+  return isatty(fileno(stream)) != 0;
+}
 
 bool takes_colours(std::FILE* stream) {
   const char* no_color = std::getenv("NO_COLOR");
@@ -57,11 +59,14 @@ std::string show_ratio(double ratio) {
   return fmt::format("{:.{}f}×", ratio, ratio < 10 ? 2 : ratio < 100 ? 1 : 0);
 }
 
-std::string show_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string show_percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
 
 std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80;
+  }));
 }
 
 std::string pad_left(std::string_view text, std::size_t width) {
@@ -75,7 +80,8 @@ std::string pad_right(std::string_view text, std::size_t width) {
 }
 
 std::string bar(double share, std::size_t width) {
-  static constexpr std::array<std::string_view, 8> kParts = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  static constexpr std::array<std::string_view, 8> kParts = {" ", "▏", "▎", "▍",
+                                                             "▌", "▋", "▊", "▉"};
   const double filled = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
   auto eighths = static_cast<std::size_t>(std::lround(filled * 8));
   if (eighths == 0 && share > 0) eighths = 1;

@@ -17,11 +17,11 @@ bool takes_colours(std::FILE* stream);
 // `text` in a colour when standard output takes colours, else unchanged.
 std::string paint(Colour colour, std::string_view text);
 
-std::string show_bytes(double bytes);      // "1.2 GiB"
-std::string show_seconds(double seconds);  // "3.4 ms"
+std::string show_bytes(double bytes);        // "1.2 GiB"
+std::string show_seconds(double seconds);    // "3.4 ms"
 std::string show_count(std::int64_t count);  // "100,000"
-std::string show_ratio(double ratio);      // "6.2×", "140×"
-std::string show_percent(double share);    // "16.4 %"
+std::string show_ratio(double ratio);        // "6.2×", "140×"
+std::string show_percent(double share);      // "16.4 %"
 
 // Number of columns that UTF-8 text takes on a terminal (one a code point).
 std::size_t columns_of(std::string_view text);

@@ -42,8 +42,8 @@ void convert(const Tensor& from, const Tensor& to) {
   detail::check_memory({"to", to});
   detail::check_type({"from", from}, kFloating, "only floating types convert");
   detail::check_type({"to", to}, kFloating, "only floating types convert");
-  if (from.rank != to.rank || !std::equal(from.shape.begin(), from.shape.begin() + from.rank,
-                                          to.shape.begin())) {
+  if (from.rank != to.rank ||
+      !std::equal(from.shape.begin(), from.shape.begin() + from.rank, to.shape.begin())) {
     throw InvalidArgument(fmt::format("to: shape {}; it must be that of `from`, {}",
                                       detail::shape_of(to), detail::shape_of(from)));
   }

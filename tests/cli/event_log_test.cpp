@@ -32,17 +32,17 @@ EventLog read(const std::string& text, const EventLogOptions& options) {
 }
 
 TEST(EventLog, ColumnsByName) {
-  const EventLog log = read("who,what,when\nann,x,3\nbob,y,2\nann,y,1\n",
-                            columns("who", "when", "what"));
+  const EventLog log =
+      read("who,what,when\nann,x,3\nbob,y,2\nann,y,1\n", columns("who", "when", "what"));
   EXPECT_THAT(log.events, ElementsAre(Event{0, 0, 3}, Event{1, 1, 2}, Event{0, 1, 1}));
   EXPECT_EQ(log.users, 2);
   EXPECT_EQ(log.items, 2);
 }
 
 TEST(EventLog, RecBoleHeader) {
-  const EventLog log = read(
-      "user_id:token\titem_id:token\trating:float\ttimestamp:float\n196\t242\t3\t881250949\n",
-      columns("user_id", "timestamp", "item_id"));
+  const EventLog log =
+      read("user_id:token\titem_id:token\trating:float\ttimestamp:float\n196\t242\t3\t881250949\n",
+           columns("user_id", "timestamp", "item_id"));
   EXPECT_THAT(log.events, ElementsAre(Event{0, 0, 881250949}));
 }
 

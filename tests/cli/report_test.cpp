@@ -1,6 +1,4 @@
 // Reports: bins, numbers for people, JSON, and a page that needs nothing from elsewhere.
-#include "report/run_report.hpp"
-
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -9,6 +7,7 @@
 
 #include "report/charts.hpp"
 #include "report/length_bins.hpp"
+#include "report/run_report.hpp"
 #include "report/svg.hpp"
 #include "terminal/style.hpp"
 

@@ -62,9 +62,17 @@ TEST(RowReader, QuoteThatIsNeverClosedNamesItsRow) {
 }
 
 TEST(RowReader, ByteOrderMarks) {
-  EXPECT_THAT(rows_of("\xef\xbb\xbf" "a,b\n"), ElementsAre(Pair(1, Fields{"a", "b"})));
-  EXPECT_THAT([] { rows_of(std::string("\xff\xfe" "a\0,\0", 6)); },
-              ThrowsMessage<EventLogError>(HasSubstr("UTF-16")));
+  EXPECT_THAT(rows_of("\xef\xbb\xbf"
+                      "a,b\n"),
+              ElementsAre(Pair(1, Fields{"a", "b"})));
+  EXPECT_THAT(
+      [] {
+        rows_of(
+            std::string("\xff\xfe"
+                        "a\0,\0",
+                        6));
+      },
+      ThrowsMessage<EventLogError>(HasSubstr("UTF-16")));
 }
 
 TEST(RowReader, LineNumbersSkipBlankLines) {
@@ -79,21 +87,30 @@ TEST(RowReader, DetectsTheDelimiter) {
   EXPECT_EQ(detect_delimiter("a;b;c,d"), ";");
   EXPECT_EQ(detect_delimiter("a|b"), "|");
   EXPECT_EQ(detect_delimiter("abc"), "");
-  EXPECT_THAT([] { rows_of("abc\n", {"", true}); },
-              ThrowsMessage<EventLogError>(HasSubstr("--delimiter")));
+  EXPECT_THAT(
+      [] {
+        rows_of("abc\n", {"", true});
+      },
+      ThrowsMessage<EventLogError>(HasSubstr("--delimiter")));
 }
 
 TEST(RowReader, DoubleColon) {
   EXPECT_THAT(rows_of("1::1193::5\n2::::7\n", {"::", true}),
               ElementsAre(Pair(1, Fields{"1", "1193", "5"}), Pair(2, Fields{"2", "", "7"})));
-  EXPECT_THAT([] { rows_of("1:x:2\n", {"::", true}); },
-              ThrowsMessage<EventLogError>(HasSubstr("log:1: a single ':'")));
+  EXPECT_THAT(
+      [] {
+        rows_of("1:x:2\n", {"::", true});
+      },
+      ThrowsMessage<EventLogError>(HasSubstr("log:1: a single ':'")));
 }
 
 TEST(RowReader, RefusesAnUnusableDelimiter) {
   for (const char* delimiter : {"ab", "\n", "\r", ":::"}) {
-    EXPECT_THAT([&] { rows_of("a,b\n", {delimiter, true}); },
-                ThrowsMessage<EventLogError>(HasSubstr("--delimiter")));
+    EXPECT_THAT(
+        [&] {
+          rows_of("a,b\n", {delimiter, true});
+        },
+        ThrowsMessage<EventLogError>(HasSubstr("--delimiter")));
   }
 }
 

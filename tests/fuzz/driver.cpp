@@ -1,5 +1,5 @@
-// Runs a fuzz target without libFuzzer: every file of the corpus, then seeded mutations of them. Deterministic, so it
-// serves as a test; `make fuzz` searches with coverage guidance.
+// Runs a fuzz target without libFuzzer: every file of the corpus, then seeded mutations of them.
+// Deterministic, so it serves as a test; `make fuzz` searches with coverage guidance.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -65,10 +65,10 @@ class Mutator {
         if (!input.empty()) input[below(input.size())] = static_cast<std::uint8_t>(below(256));
         break;
       case 2:  // drop a range
-        input.erase(input.begin() + place,
-                    input.begin() + std::min<std::ptrdiff_t>(
-                                        place + static_cast<std::ptrdiff_t>(below(16)),
-                                        static_cast<std::ptrdiff_t>(input.size())));
+        input.erase(
+            input.begin() + place,
+            input.begin() + std::min<std::ptrdiff_t>(place + static_cast<std::ptrdiff_t>(below(16)),
+                                                     static_cast<std::ptrdiff_t>(input.size())));
         break;
       case 3: {  // repeat a digit or any other byte many times
         const std::size_t count = below(64);
@@ -79,8 +79,9 @@ class Mutator {
       default: {  // splice a piece of another input
         const Bytes& other = corpus_[below(corpus_.size())];
         const std::ptrdiff_t first = place_in(other);
-        const std::ptrdiff_t last = std::min<std::ptrdiff_t>(
-            first + static_cast<std::ptrdiff_t>(below(64)), static_cast<std::ptrdiff_t>(other.size()));
+        const std::ptrdiff_t last =
+            std::min<std::ptrdiff_t>(first + static_cast<std::ptrdiff_t>(below(64)),
+                                     static_cast<std::ptrdiff_t>(other.size()));
         input.insert(input.begin() + place, other.begin() + first, other.begin() + last);
       }
     }
