@@ -37,27 +37,6 @@ unsigned per_register(ElementType type) {
   return bytes >= 4 ? 1 : 4 / bytes;
 }
 
-/// Distance along K between the two register groups of A and B: the four lanes of a quad hold it
-/// together.
-unsigned k_group(ElementType type) {
-  return 4 * per_register(type);
-}
-
-/// Element e of register r of `lane`: A is m x k, B is k x n, C and D are m x n (two neighbouring
-/// columns per register pair).
-Place a_place(const MmaShape& shape, unsigned lane, unsigned r, unsigned e) {
-  const unsigned row_groups = shape.m / 8;
-  return {lane / 4 + 8 * (r % row_groups),
-          (r / row_groups) * k_group(shape.a) + (lane % 4) * per_register(shape.a) + e};
-}
-Place b_place(const MmaShape& shape, unsigned lane, unsigned r, unsigned e) {
-  return {r * k_group(shape.b) + (lane % 4) * per_register(shape.b) + e, lane / 4};
-}
-Place c_place(ElementType type, unsigned lane, unsigned r, unsigned e) {
-  const unsigned i = r * per_register(type) + e;
-  return {lane / 4 + 8 * (i / 2), 2 * (lane % 4) + i % 2};
-}
-
 /// The quad-pair shape m8n8k4: lanes 0-3 and 16-19 (and so on) compute one 8x8 product of their
 /// own.
 unsigned quad_pair(unsigned lane) {
@@ -92,30 +71,32 @@ struct Product {
   }
 };
 
+using Operand = std::span<const ConstLaneRegister>;
+using Result = std::span<const LaneRegister>;
+using Values = std::array<double, kLanes * 4>;  // of one register, lane by lane
+
 /// f64 elements fill two registers and are visited as one.
 unsigned visited_registers(ElementType type, std::size_t registers) {
   return static_cast<unsigned>(type == ElementType::f64 ? registers / 2 : registers);
 }
 
-/// Calls visit(lane, r, e, value) for every element of an operand.
-template <class Visit>
-void read_operand(ElementType type, std::span<const ConstLaneRegister> registers,
-                  const Visit& visit) {
-  for (unsigned r = 0; r < visited_registers(type, registers.size()); ++r) {
+Values read_register(ElementType type, Operand registers, unsigned r) {
+  Values values;
+  if (type == ElementType::f64) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {
-      std::array<float, 4> values;
-      if (type == ElementType::f64) {
-        const std::uint64_t low = registers[2 * r][lane];
-        const std::uint64_t high = registers[2 * r + 1][lane];
-        visit(lane, r, 0u, std::bit_cast<double>(low | high << 32));
-      } else if (type == ElementType::s32) {
-        visit(lane, r, 0u, static_cast<double>(static_cast<std::int32_t>(registers[r][lane])));
-      } else {
-        decode_elements(type, std::as_bytes(std::span(registers[r] + lane, 1)), values.data());
-        for (unsigned e = 0; e < per_register(type); ++e) visit(lane, r, e, double{values[e]});
-      }
+      const std::uint64_t low = registers[2 * r][lane];
+      const std::uint64_t high = registers[2 * r + 1][lane];
+      values[lane] = std::bit_cast<double>(low | high << 32);
     }
+  } else if (type == ElementType::s32) {
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      values[lane] = static_cast<std::int32_t>(registers[r][lane]);
+  } else {
+    std::array<float, kLanes * 4> numbers;
+    decode_elements(type, std::as_bytes(std::span(registers[r], kLanes)), numbers.data());
+    std::copy_n(numbers.data(), kLanes * per_register(type), values.data());
   }
+  return values;
 }
 
 std::uint32_t integer_word(double sum, bool satfinite) {
@@ -125,74 +106,110 @@ std::uint32_t integer_word(double sum, bool satfinite) {
   return static_cast<std::uint32_t>(value);
 }
 
-/// Writes D; value(lane, r, e) gives an element.
-template <class Value>
-void write_result(const MmaShape& shape, std::span<const LaneRegister> registers,
-                  const Value& value) {
-  for (unsigned r = 0; r < visited_registers(shape.d, registers.size()); ++r) {
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
-      const double first = value(lane, r, 0u);
-      if (shape.d == ElementType::f64) {
-        const auto bits = std::bit_cast<std::uint64_t>(first);
-        registers[2 * r][lane] = static_cast<std::uint32_t>(bits);
-        registers[2 * r + 1][lane] = static_cast<std::uint32_t>(bits >> 32);
-      } else if (shape.d == ElementType::f16) {
-        const std::uint32_t low = numeric::f32_to_f16(static_cast<float>(first));
-        const std::uint32_t high = numeric::f32_to_f16(static_cast<float>(value(lane, r, 1u)));
-        registers[r][lane] = low | high << 16;
-      } else if (shape.d == ElementType::s32) {
-        registers[r][lane] = integer_word(first, shape.satfinite);
-      } else {
-        registers[r][lane] = std::bit_cast<std::uint32_t>(static_cast<float>(first));
-      }
+void write_register(const MmaShape& shape, Result registers, unsigned r, const Values& values) {
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if (shape.d == ElementType::f64) {
+      const auto bits = std::bit_cast<std::uint64_t>(values[lane]);
+      registers[2 * r][lane] = static_cast<std::uint32_t>(bits);
+      registers[2 * r + 1][lane] = static_cast<std::uint32_t>(bits >> 32);
+    } else if (shape.d == ElementType::f16) {
+      const std::uint32_t low = numeric::f32_to_f16(static_cast<float>(values[2 * lane]));
+      const std::uint32_t high = numeric::f32_to_f16(static_cast<float>(values[2 * lane + 1]));
+      registers[r][lane] = low | high << 16;
+    } else if (shape.d == ElementType::s32) {
+      registers[r][lane] = integer_word(values[lane], shape.satfinite);
+    } else {
+      registers[r][lane] = std::bit_cast<std::uint32_t>(static_cast<float>(values[lane]));
     }
   }
 }
 
-using Operand = std::span<const ConstLaneRegister>;
-
-void execute(const MmaShape& shape, Operand a, Operand b, Operand c,
-             std::span<const LaneRegister> d) {
-  Product product;
-  read_operand(shape.a, a, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = a_place(shape, lane, r, e);
-    product.a[place.row][place.column] = value;
-  });
-  read_operand(shape.b, b, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = b_place(shape, lane, r, e);
-    product.b[place.row][place.column] = value;
-  });
-  read_operand(shape.c, c, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = c_place(shape.c, lane, r, e);
-    product.d[place.row][place.column] = value;
-  });
-  product.accumulate(shape);
-  write_result(shape, d, [&](unsigned lane, unsigned r, unsigned e) {
-    const Place place = c_place(shape.d, lane, r, e);
-    return product.d[place.row][place.column];
-  });
+/// The four lanes of a quad hold consecutive elements along K of row g (A) or column g (B). Further
+/// registers of A go through the row groups first, then along K; those of B along K.
+void read_a(const MmaShape& shape, Operand a, Product& product) {
+  const unsigned row_groups = shape.m / 8;
+  const unsigned run = 4 * per_register(shape.a);
+  for (unsigned r = 0; r < visited_registers(shape.a, a.size()); ++r) {
+    const Values values = read_register(shape.a, a, r);
+    for (unsigned g = 0; g < 8; ++g) {
+      std::copy_n(values.data() + g * run, run,
+                  product.a[g + 8 * (r % row_groups)].data() + r / row_groups * run);
+    }
+  }
 }
 
-void execute_quad_pairs(const MmaShape& shape, Operand a, Operand b, Operand c,
-                        std::span<const LaneRegister> d) {
+void read_b(const MmaShape& shape, Operand b, Product& product) {
+  const unsigned run = 4 * per_register(shape.b);
+  for (unsigned r = 0; r < visited_registers(shape.b, b.size()); ++r) {
+    const Values values = read_register(shape.b, b, r);
+    for (unsigned g = 0; g < 8; ++g) {
+      for (unsigned i = 0; i < run; ++i) product.b[r * run + i][g] = values[g * run + i];
+    }
+  }
+}
+
+/// C and D: a lane holds two neighbouring columns of row g, in one register (f16) or in two; then
+/// come rows 8 to 15.
+template <class Visit>
+void for_each_accumulator(ElementType type, unsigned r, const Visit& visit) {
+  const unsigned per = per_register(type);
+  for (unsigned i = 0; i < kLanes * per; ++i) {
+    const unsigned lane = i / per;
+    const unsigned element = r * per + i % per;
+    visit(i, lane / 4 + 8 * (element / 2), 2 * (lane % 4) + element % 2);
+  }
+}
+
+void execute(const MmaShape& shape, Operand a, Operand b, Operand c, Result d) {
+  Product product;
+  read_a(shape, a, product);
+  read_b(shape, b, product);
+  for (unsigned r = 0; r < visited_registers(shape.c, c.size()); ++r) {
+    const Values values = read_register(shape.c, c, r);
+    for_each_accumulator(shape.c, r, [&](unsigned i, unsigned row, unsigned column) {
+      product.d[row][column] = values[i];
+    });
+  }
+  product.accumulate(shape);
+  for (unsigned r = 0; r < visited_registers(shape.d, d.size()); ++r) {
+    Values values;
+    for_each_accumulator(shape.d, r, [&](unsigned i, unsigned row, unsigned column) {
+      values[i] = product.d[row][column];
+    });
+    write_register(shape, d, r, values);
+  }
+}
+
+void execute_quad_pairs(const MmaShape& shape, Operand a, Operand b, Operand c, Result d) {
   std::array<Product, 4> products;
-  read_operand(shape.a, a, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = quad_pair_a(shape, lane, 2 * r + e);
-    products[quad_pair(lane)].a[place.row][place.column] = value;
-  });
-  read_operand(shape.b, b, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = quad_pair_b(shape, lane, 2 * r + e);
-    products[quad_pair(lane)].b[place.row][place.column] = value;
-  });
-  read_operand(shape.c, c, [&](unsigned lane, unsigned r, unsigned e, double value) {
-    const Place place = quad_pair_c(shape.c, lane, r * per_register(shape.c) + e);
-    products[quad_pair(lane)].d[place.row][place.column] = value;
-  });
+  for (unsigned r = 0; r < a.size(); ++r) {
+    const Values a_values = read_register(shape.a, a, r);
+    const Values b_values = read_register(shape.b, b, r);
+    for (unsigned i = 0; i < 2 * kLanes; ++i) {
+      const unsigned lane = i / 2;
+      const Place at_a = quad_pair_a(shape, lane, 2 * r + i % 2);
+      const Place at_b = quad_pair_b(shape, lane, 2 * r + i % 2);
+      products[quad_pair(lane)].a[at_a.row][at_a.column] = a_values[i];
+      products[quad_pair(lane)].b[at_b.row][at_b.column] = b_values[i];
+    }
+  }
+  const auto accumulator = [&](ElementType type, unsigned r, unsigned i) -> double& {
+    const unsigned per = per_register(type);
+    const Place place = quad_pair_c(type, i / per, r * per + i % per);
+    return products[quad_pair(i / per)].d[place.row][place.column];
+  };
+  for (unsigned r = 0; r < c.size(); ++r) {
+    const Values values = read_register(shape.c, c, r);
+    for (unsigned i = 0; i < kLanes * per_register(shape.c); ++i)
+      accumulator(shape.c, r, i) = values[i];
+  }
   for (Product& product : products) product.accumulate(shape);
-  write_result(shape, d, [&](unsigned lane, unsigned r, unsigned e) {
-    const Place place = quad_pair_c(shape.d, lane, r * per_register(shape.d) + e);
-    return products[quad_pair(lane)].d[place.row][place.column];
-  });
+  for (unsigned r = 0; r < d.size(); ++r) {
+    Values values;
+    for (unsigned i = 0; i < kLanes * per_register(shape.d); ++i)
+      values[i] = accumulator(shape.d, r, i);
+    write_register(shape, d, r, values);
+  }
 }
 
 std::string shape_text(const MmaShape& shape) {

@@ -41,6 +41,20 @@ float f16_value(std::uint16_t bits) {
   return std::bit_cast<float>(scaled | special | ((bits & 0x8000u) << 16));
 }
 
+/// Branch free like f16_value; see numeric::f32_to_f16 for the arithmetic.
+std::uint16_t f16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  std::uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+  result = magnitude >= 0x477ff000u ? 0x7c00u : result;
+  result |= sign;
+  return static_cast<std::uint16_t>(magnitude > 0x7f800000u ? 0x7fffu : result);
+}
+
 }  // namespace
 
 unsigned element_bytes(ElementType type) {
@@ -91,6 +105,10 @@ void decode_elements(ElementType type, std::span<const std::byte> bytes, float* 
     default:
       return convert_each<float>(bytes, numbers, [](float value) { return value; });
   }
+}
+
+void encode_f16(std::span<const float> numbers, std::uint16_t* bits) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) bits[i] = f16_bits(numbers[i]);
 }
 
 }  // namespace ptxemu::tensor

@@ -9,13 +9,13 @@
 
 namespace ptxemu::tensor {
 
-/// Largest number of elements in a 16-byte chunk.
-inline constexpr unsigned kMaxChunkElements = 16;
-
 bool is_integer(ElementType type);
 
 /// Decodes `bytes` (a multiple of the element size) to `bytes.size() / element_bytes(type)`
 /// numbers. tf32 drops the low 13 bits.
 void decode_elements(ElementType type, std::span<const std::byte> bytes, float* numbers);
+
+/// Rounds to f16 (nearest even, NaN becomes 0x7fff).
+void encode_f16(std::span<const float> numbers, std::uint16_t* bits);
 
 }  // namespace ptxemu::tensor

@@ -8,7 +8,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "numeric/convert.hpp"
 #include "tensor/multiply.hpp"
 #include "tensor/operand.hpp"
 
@@ -19,14 +18,11 @@ constexpr unsigned kM = 64;
 constexpr unsigned kMaxN = 256;
 constexpr unsigned kMaxK = 32;
 constexpr unsigned kWarps = 4;
+constexpr unsigned kLanes = 32;
 constexpr unsigned kChunkBytes = 16;
 
 unsigned padded(unsigned n) {
   return (n + kColumnBlock - 1) / kColumnBlock * kColumnBlock;
-}
-
-std::span<const std::byte> chunk_at(std::span<const std::byte> shared, std::uint32_t offset) {
-  return shared.subspan(offset, kChunkBytes);
 }
 
 void check_chunks(const char* operand, const std::vector<std::uint32_t>& chunks,
@@ -41,102 +37,124 @@ void check_chunks(const char* operand, const std::vector<std::uint32_t>& chunks,
   }
 }
 
-/// Decodes a tile whose 16-byte chunks lie at `chunks` and writes element (mn, k) to numbers[mn *
-/// mn_stride + k * k_stride].
-void decode_tile(ElementType type, Major major, unsigned mn,
-                 const std::vector<std::uint32_t>& chunks, std::span<const std::byte> shared,
-                 bool negate, float* numbers, unsigned mn_stride, unsigned k_stride) {
-  const unsigned per_chunk = kChunkBytes / element_bytes(type);
-  const unsigned chunks_per_line = major == Major::k ? 2 : mn / per_chunk;
-  const unsigned line_stride = major == Major::k ? mn_stride : k_stride;
-  const unsigned element_stride = major == Major::k ? k_stride : mn_stride;
-  const float sign = negate ? -1.0f : 1.0f;
-  std::array<float, kMaxChunkElements> values;
+/// Decodes the chunks of an operand in their order: K major gives [mn][k], MN major gives [k][mn].
+void decode_chunks(ElementType type, const std::vector<std::uint32_t>& chunks,
+                   std::span<const std::byte> shared, float* numbers) {
+  alignas(64) std::array<std::byte, kMaxN * kMaxK> packed;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    decode_elements(type, chunk_at(shared, chunks[i]), values.data());
-    const std::size_t line = i / chunks_per_line;
-    float* target =
-        numbers + line * line_stride + (i % chunks_per_line) * per_chunk * element_stride;
-    for (unsigned e = 0; e < per_chunk; ++e) target[e * element_stride] = sign * values[e];
+    std::memcpy(packed.data() + i * kChunkBytes, shared.data() + chunks[i], kChunkBytes);
+  }
+  decode_elements(type, std::span(packed).first(chunks.size() * kChunkBytes), numbers);
+}
+
+/// to[column][row] = from[row][column]; `to` has rows of `to_stride` numbers.
+void transpose(const float* from, unsigned rows, unsigned columns, float* to, unsigned to_stride) {
+  constexpr unsigned kBlock = 8;  // every extent is a multiple of it
+  for (unsigned row = 0; row < rows; row += kBlock) {
+    for (unsigned column = 0; column < columns; ++column) {
+      for (unsigned i = 0; i < kBlock; ++i)
+        to[column * to_stride + row + i] = from[(row + i) * columns + column];
+    }
   }
 }
 
-/// A fragment of one warp: register r of lane 4g + q holds 4 bytes of row g + 8 (r % 2), from byte
-/// 4q + 16 (r / 2) of its 32.
-void decode_a_fragment(ElementType type, const ConstLaneRegister* registers, bool negate,
-                       float* rows, unsigned k) {
-  const unsigned per_register = 4 / element_bytes(type);
-  const float sign = negate ? -1.0f : 1.0f;
-  std::array<float, 32 * 4> values;
-  for (unsigned r = 0; r < kWgmmaARegisters; ++r) {
-    decode_elements(type, std::as_bytes(std::span(registers[r], 32)), values.data());
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      float* target =
-          rows + (lane / 4 + 8 * (r % 2)) * k + (lane % 4) * per_register + (r / 2) * (k / 2);
-      for (unsigned e = 0; e < per_register; ++e)
-        target[e] = sign * values[lane * per_register + e];
+/// B as [k][columns], where columns is n padded with zeros.
+void decode_b(const WgmmaShape& shape, Major major, const std::vector<std::uint32_t>& chunks,
+              std::span<const std::byte> shared, float* b, unsigned columns) {
+  const unsigned k = shape.k();
+  if (major == Major::mn && columns == shape.n) return decode_chunks(shape.b, chunks, shared, b);
+  alignas(64) std::array<float, kMaxN * kMaxK> numbers;
+  decode_chunks(shape.b, chunks, shared, numbers.data());
+  if (columns != shape.n) std::fill_n(b, k * columns, 0.0f);
+  if (major == Major::k) return transpose(numbers.data(), shape.n, k, b, columns);
+  for (unsigned i = 0; i < k; ++i)
+    std::copy_n(numbers.data() + i * shape.n, shape.n, b + i * columns);
+}
+
+/// A as [64][k] from shared memory.
+void decode_a(const WgmmaShape& shape, Major major, const std::vector<std::uint32_t>& chunks,
+              std::span<const std::byte> shared, float* a) {
+  if (major == Major::k) return decode_chunks(shape.a, chunks, shared, a);
+  alignas(64) std::array<float, kM * kMaxK> numbers;
+  decode_chunks(shape.a, chunks, shared, numbers.data());
+  transpose(numbers.data(), shape.k(), kM, a, shape.k());
+}
+
+/// A as [64][k] from registers: lanes 4g .. 4g + 3 of register r hold half a row, row g + 8 (r % 2)
+/// and half r / 2.
+void decode_a(const WgmmaShape& shape, std::span<const ConstLaneRegister> registers, float* a) {
+  const unsigned half = shape.k() / 2;
+  std::array<float, kLanes * 4> values;
+  for (unsigned r = 0; r < registers.size(); ++r) {
+    const unsigned warp = r / kWgmmaARegisters;
+    const unsigned place = r % kWgmmaARegisters;
+    decode_elements(shape.a, std::as_bytes(std::span(registers[r], kLanes)), values.data());
+    for (unsigned g = 0; g < 8; ++g) {
+      const unsigned row = warp * kWarpRows + g + 8 * (place % 2);
+      std::copy_n(values.data() + g * half, half, a + row * 2 * half + place / 2 * half);
     }
   }
 }
 
 using Registers = std::span<const LaneRegister>;
 
-/// f16 accumulators: register 2j + h of lane 4g + q packs row g + 8h, columns 8j + 2q and 8j + 2q
-/// + 1.
-template <class Visit>
-void for_each_f16_pair(Registers registers, const Visit& visit) {
+/// f16 accumulators: register 2j + h packs rows 8h .. 8h + 7, columns 8j .. 8j + 7 row by row.
+void load_f16_rows(Registers registers, float* d, unsigned columns) {
+  std::array<float, kLanes * 2> block;
   for (unsigned r = 0; r < registers.size(); ++r) {
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      visit(registers[r][lane], lane / 4 + 8 * (r % 2), 8 * (r / 2) + 2 * (lane % 4));
-    }
+    decode_elements(ElementType::f16, std::as_bytes(std::span(registers[r], kLanes)), block.data());
+    float* target = d + (r % 2) * 8 * columns + (r / 2) * 8;
+    for (unsigned g = 0; g < 8; ++g) std::copy_n(block.data() + 8 * g, 8, target + g * columns);
   }
 }
 
-template <class Visit>
-void for_each_word(Registers registers, const Visit& visit) {
+void store_f16_rows(Registers registers, const float* d, unsigned columns) {
+  std::array<float, kLanes * 2> block;
+  std::array<std::uint16_t, kLanes * 2> bits;
   for (unsigned r = 0; r < registers.size(); ++r) {
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      visit(registers[r][lane], lane / 4 + 8 * (r / 2 % 2), 8 * (r / 4) + 2 * (lane % 4) + r % 2);
-    }
-  }
-}
-
-/// Rows of D before the products. Integer rows start at zero: their sums are exact in binary32 only
-/// without the accumulators.
-void load_rows(const WgmmaShape& shape, Registers registers, float* d, unsigned columns) {
-  if (shape.d == ElementType::f32) {
-    float_kernels().load_fragment(registers.data(), shape.n, d, columns);
-  } else if (shape.d == ElementType::f16) {
-    for_each_f16_pair(registers, [&](std::uint32_t word, unsigned row, unsigned column) {
-      d[row * columns + column] = numeric::f16_to_f32(static_cast<std::uint16_t>(word));
-      d[row * columns + column + 1] = numeric::f16_to_f32(static_cast<std::uint16_t>(word >> 16));
-    });
+    const float* source = d + (r % 2) * 8 * columns + (r / 2) * 8;
+    for (unsigned g = 0; g < 8; ++g) std::copy_n(source + g * columns, 8, block.data() + 8 * g);
+    encode_f16(block, bits.data());
+    std::memcpy(registers[r], bits.data(), sizeof bits);
   }
 }
 
 std::uint32_t integer_sum(std::uint32_t accumulator, float products, bool satfinite) {
   using Limits = std::numeric_limits<std::int32_t>;
   std::int64_t sum =
-      std::int64_t{static_cast<std::int32_t>(accumulator)} + static_cast<std::int64_t>(products);
+      std::int64_t{static_cast<std::int32_t>(accumulator)} + static_cast<std::int32_t>(products);
   if (satfinite) sum = std::clamp<std::int64_t>(sum, Limits::min(), Limits::max());
   return static_cast<std::uint32_t>(sum);
 }
 
+/// Registers 4j + 2h + i of lane 4g + q: row g + 8h, column 8j + 2q + i.
+void add_integer_rows(Registers registers, const float* products, unsigned columns, bool scale_d,
+                      bool satfinite) {
+  for (unsigned r = 0; r < registers.size(); ++r) {
+    const float* source = products + (r / 2 % 2) * 8 * columns + (r / 4) * 8 + r % 2;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      std::uint32_t& word = registers[r][lane];
+      word =
+          integer_sum(scale_d ? word : 0, source[lane / 4 * columns + 2 * (lane % 4)], satfinite);
+    }
+  }
+}
+
+/// Rows of D before the products. Integers start at zero: their products' sums are exact in
+/// binary32, with D they are not.
+void load_rows(const WgmmaShape& shape, Registers registers, float* d, unsigned columns) {
+  if (shape.d == ElementType::f32)
+    float_kernels().load_fragment(registers.data(), shape.n, d, columns);
+  if (shape.d == ElementType::f16) load_f16_rows(registers, d, columns);
+}
+
 void store_rows(const WgmmaShape& shape, Registers registers, const float* d, unsigned columns,
                 bool scale_d) {
-  if (shape.d == ElementType::f32) {
+  if (shape.d == ElementType::f32)
     float_kernels().store_fragment(registers.data(), shape.n, d, columns);
-  } else if (shape.d == ElementType::f16) {
-    for_each_f16_pair(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
-      const float* pair = d + row * columns + column;
-      const std::uint32_t high = numeric::f32_to_f16(pair[1]);
-      word = numeric::f32_to_f16(pair[0]) | high << 16;
-    });
-  } else {
-    for_each_word(registers, [&](std::uint32_t& word, unsigned row, unsigned column) {
-      word = integer_sum(scale_d ? word : 0, d[row * columns + column], shape.satfinite);
-    });
-  }
+  if (shape.d == ElementType::f16) store_f16_rows(registers, d, columns);
+  if (shape.d == ElementType::s32)
+    add_integer_rows(registers, d, columns, scale_d, shape.satfinite);
 }
 
 struct OperandChunks {
@@ -161,25 +179,23 @@ void execute(const WgmmaShape& shape, const WgmmaOperands& operands, const Opera
   alignas(64) std::array<float, kM * kMaxK> a;
   alignas(64) std::array<float, kMaxK * kMaxN> b;
   alignas(64) std::array<float, kWarpRows * kMaxN> d;
-  if (columns != shape.n) b.fill(0);
-  decode_tile(shape.b, operands.b_major, shape.n, chunks.b, shared, operands.negate_b, b.data(), 1,
-              columns);
+  decode_b(shape, operands.b_major, chunks.b, shared, b.data(), columns);
   if (operands.a_registers.empty()) {
-    decode_tile(shape.a, operands.a_major, kM, chunks.a, shared, operands.negate_a, a.data(), k, 1);
+    decode_a(shape, operands.a_major, chunks.a, shared, a.data());
+  } else {
+    decode_a(shape, operands.a_registers, a.data());
+  }
+  if (operands.negate_a != operands.negate_b) {
+    for (unsigned i = 0; i < kM * k; ++i) a[i] = -a[i];
   }
   const bool starts_at_zero =
       !operands.scale_d || columns != shape.n || shape.d == ElementType::s32;
   for (unsigned warp = 0; warp < kWarps; ++warp) {
-    float* rows = a.data() + warp * kWarpRows * k;
-    if (!operands.a_registers.empty()) {
-      decode_a_fragment(shape.a, operands.a_registers.data() + warp * kWgmmaARegisters,
-                        operands.negate_a, rows, k);
-    }
     const Registers registers =
         operands.d_registers.subspan(warp * shape.d_registers(), shape.d_registers());
     if (starts_at_zero) std::fill_n(d.data(), kWarpRows * columns, 0.0f);
     if (operands.scale_d) load_rows(shape, registers, d.data(), columns);
-    float_kernels().multiply(rows, b.data(), d.data(), k, columns);
+    float_kernels().multiply(a.data() + warp * kWarpRows * k, b.data(), d.data(), k, columns);
     store_rows(shape, registers, d.data(), columns, operands.scale_d);
   }
 }
