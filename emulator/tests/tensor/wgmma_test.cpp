@@ -252,6 +252,28 @@ TEST(WgmmaTest, OperandsBeyondSharedMemoryLeaveDAlone) {
   EXPECT_NO_THROW(wgmma(shape, problem.operands(), shared.first(kBStart + 64 * 32)));
 }
 
+TEST(WgmmaTest, HostileDescriptorsAreExecutedOrRefused) {
+  std::mt19937_64 random(9);
+  int executed = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const WgmmaShape shape{.n = 8 + 8 * static_cast<unsigned>(random() % 32)};
+    Problem problem(shape, 1);
+    problem.operands().a_descriptor = random();
+    problem.operands().b_descriptor = random();
+    problem.operands().a_major = random() % 2 == 0 ? Major::k : Major::mn;
+    problem.operands().b_major = random() % 2 == 0 ? Major::k : Major::mn;
+    problem.shared().resize(random() % (1 << 18));
+    try {
+      wgmma(shape, problem.operands(), problem.shared());
+      ++executed;
+    } catch (const std::out_of_range&) {
+    }
+    for (const std::uint32_t chunk : wgmma_footprint(shape, problem.operands()))
+      ASSERT_LT(chunk, 1u << 18);
+  }
+  EXPECT_GT(executed, 0);
+}
+
 TEST(WgmmaTest, FootprintIsWhatIsRead) {
   const WgmmaShape shape{.n = 24};
   Problem problem(shape, 4);

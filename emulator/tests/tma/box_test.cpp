@@ -172,6 +172,32 @@ TEST(BoxTest, RefusesWhatHardwareRefuses) {
   EXPECT_THROW(runs_of(huge, {0, 0, 0, 0, 0}), std::invalid_argument);
 }
 
+TEST(BoxTest, HostileMapsAreWalkedOrRefused) {
+  std::mt19937_64 random(10);
+  TensorMap map = matrix(DataType::f16, 60, 70, 128);
+  const TensorMapBits valid = encode(map);
+  int walked = 0;
+  for (int round = 0; round < 20000; ++round) {
+    TensorMapBits bits = valid;
+    for (int flips = 0; flips < 4; ++flips) bits[1 + random() % 7] ^= 1ull << (random() % 64);
+    try {
+      const TensorMap hostile = decode(bits);
+      std::vector<std::int32_t> at(hostile.rank);
+      for (std::int32_t& coordinate : at) coordinate = static_cast<std::int32_t>(random());
+      at[0] &= ~15;
+      const auto direction = random() % 2 == 0 ? Direction::load : Direction::store;
+      std::uint64_t total = 0;
+      for (const BoxRun& run :
+           runs_of(hostile, at, 128 * static_cast<std::uint32_t>(random() % 64), direction))
+        total += run.bytes;
+      EXPECT_EQ(total, box_bytes(hostile));
+      ++walked;
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  EXPECT_GT(walked, 100);
+}
+
 TEST(BoxTest, FillsAndConversions) {
   TensorMap map = matrix(DataType::f32, 60, 70, 256);
   std::array<std::byte, 8> bytes;
