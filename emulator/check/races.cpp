@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "check/describe.hpp"
 
@@ -75,8 +76,29 @@ void Races::on_access(const exec::Access& access) {
   for (LaneMask lanes = access.lanes; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
     actor.id = first + lane;
+    actor.silent = access.kind == AccessKind::write && stores_same_value(access, lane);
     check(access.addresses[lane], access.bytes);
   }
+}
+
+bool Races::stores_same_value(const exec::Access& access, unsigned lane) const {
+  const std::span<const ir::Operand> values = access.instruction->list;
+  if (access.instruction->category != ir::Category::store || values.empty()) return false;
+  const std::byte* target = access.space == ir::Space::shared
+                                ? view_.shared_memory(access.cta).data() + access.addresses[lane]
+                                : reinterpret_cast<const std::byte*>(access.addresses[lane]);
+  const std::byte* registers = view_.registers(access.agent.cta, access.agent.index);
+  const std::size_t part = access.bytes / values.size();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const ir::Operand& value = values[i];
+    if (value.bank != ir::Bank::registers && value.bank != ir::Bank::constants) return false;
+    const std::byte* row = (value.is_register() ? registers : view_.constants()) + value.offset;
+    const std::size_t slot = value.width == ir::Width::bits128  ? 16
+                             : value.width == ir::Width::bits64 ? 8
+                                                                : 4;
+    if (std::memcmp(row + slot * lane, target + i * part, part) != 0) return false;
+  }
+  return true;
 }
 
 void Races::check_range(const Actor& actor, const Memory& memory, std::uint64_t offset,
@@ -166,6 +188,8 @@ void Races::check_pair(const Actor& actor, const Memory& memory, RecordId prior_
   const unsigned prior_lane = Records::lane(prior_id);
   const unsigned lane = Records::lane(actor.id);
   if (prior.strong && now.strong) return;
+  // Threads that redundantly store one value cannot be told from one that stores it.
+  if (actor.silent && prior.operation == nullptr && prior.kind == AccessKind::write) return;
   const bool in_order = ordered(actor, prior, prior_lane);
   if (in_order && (now.operation == nullptr || fenced(actor, prior, prior_lane))) return;
 

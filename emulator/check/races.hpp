@@ -22,6 +22,7 @@ class Races {
     const Record* record = nullptr;
     std::uint8_t memory_cta = 0;
     bool shared = false;
+    bool silent = false;  ///< a store of the value that is already there
   };
   struct Memory {
     Shadow* shadow = nullptr;
@@ -36,6 +37,8 @@ class Races {
   [[nodiscard]] bool fenced(const Actor& actor, const Record& prior, unsigned prior_lane) const;
   [[nodiscard]] bool known(const Knowledge& knowledge, const Actor& actor, const Record& prior,
                            unsigned prior_lane) const;
+  /// Whether the lane stores what its target holds already.
+  [[nodiscard]] bool stores_same_value(const exec::Access& access, unsigned lane) const;
   Record make_record(const exec::Access& access, const std::shared_ptr<Operation>& operation);
 
   const exec::ClusterView& view_;

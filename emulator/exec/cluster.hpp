@@ -101,6 +101,7 @@ class Cluster final : public ClusterView {
   [[nodiscard]] const std::byte* registers(std::uint32_t rank, std::uint32_t warp) const override {
     return ctas_[rank].warps[warp].registers;
   }
+  [[nodiscard]] const std::byte* constants() const override { return launch_.kernel->constants.data(); }
   [[nodiscard]] std::string shared_name(std::uint32_t offset) const override { return symbol(offset); }
 
  private:

@@ -176,6 +176,8 @@ class ClusterView {
   [[nodiscard]] virtual std::span<const std::byte> shared_memory(std::uint32_t rank) const = 0;
   [[nodiscard]] virtual std::uint32_t register_bytes() const = 0;  ///< size of a warp's register bank
   [[nodiscard]] virtual const std::byte* registers(std::uint32_t rank, std::uint32_t warp) const = 0;
+  /// Immediates of the kernel (ir::Bank::constants), laid out like registers.
+  [[nodiscard]] virtual const std::byte* constants() const = 0;
   /// "kernel+0x40" style name of a shared address: symbol and offset.
   [[nodiscard]] virtual std::string shared_name(std::uint32_t offset) const = 0;
 };

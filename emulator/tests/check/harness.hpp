@@ -37,6 +37,7 @@ struct FakeView final : exec::ClusterView {
   std::span<const std::byte> shared_memory(std::uint32_t) const override { return shared; }
   std::uint32_t register_bytes() const override { return static_cast<std::uint32_t>(bank.size()); }
   const std::byte* registers(std::uint32_t, std::uint32_t) const override { return bank.data(); }
+  const std::byte* constants() const override { return bank.data(); }
   std::string shared_name(std::uint32_t) const override { return "tile"; }
 };
 

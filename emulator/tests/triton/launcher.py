@@ -10,13 +10,17 @@ from emulated import Argument, Input, Output, Run, Scalar, TensorMap, run_kernel
 from ptxemu import Settings
 
 
+#: Triton numbers these element types as the device does, the driver's enumeration differs.
+_DRIVER_TYPE = {8: 10, 9: 8, 10: 9}
+
+
 def descriptor(kernel: CompiledKernel, index: int, base: str, element_bytes: int) -> TensorMap:
     """The tensor map that Triton wants for its `index`-th descriptor argument."""
     wanted = kernel.descriptors[index]
     return TensorMap(
         base=base,
         box=tuple(wanted["block_size"]),
-        type=wanted["elem_type"],
+        type=_DRIVER_TYPE.get(wanted["elem_type"], wanted["elem_type"]),
         swizzle=wanted["swizzle"],
         element_bytes=element_bytes,
     )

@@ -17,6 +17,8 @@ from ptxemu import Settings
 
 F32 = np.float32
 LOG2E = 1.4426950408889634
+#: Relative error of one rounding to the element type.
+BF16, F16 = 2.0**-8, 2.0**-11
 Values = NDArray[Any]
 
 
@@ -31,13 +33,12 @@ def _softmax(scores: Values, causal: bool) -> tuple[Values, Values]:
     return p / total, ((top + np.log(total)) * LOG2E)[:, 0]
 
 
-def _assert_close(got: Values, expected: Values, mantissa_bits: int) -> None:
+def _assert_close(got: Values, expected: Values, rounding: float) -> None:
     """Relative Frobenius error within two roundings of the element type, worst element in eight.
 
     P is rounded to the element type once, the result once more; both errors are relative to values
     of the size of V.
     """
-    rounding = 2.0 ** -(mantissa_bits + 1)
     error = got.astype(np.float64) - expected
     scale = np.linalg.norm(expected)
     assert np.linalg.norm(error) <= 2 * rounding * scale
@@ -103,7 +104,7 @@ def test_attention_forward(
     for head in range(heads):
         p, lse = _softmax(wide[0][head] @ wide[1][head].T * scale, causal)
         got = from_bf16(run.arrays["out"]).reshape(heads, length, d)[head]
-        _assert_close(got, p @ wide[2][head], 8)
+        _assert_close(got, p @ wide[2][head], BF16)
         np.testing.assert_allclose(run.arrays["lse"][head], lse, atol=1e-4)
 
 
@@ -163,7 +164,7 @@ def test_attention_backward(causal: bool, settings: Settings) -> None:
         )
         assert run.result.clean, run.reports()
         for gradient in gradients:
-            _assert_close(run.arrays[gradient], np.stack(expected[gradient]), 11)
+            _assert_close(run.arrays[gradient], np.stack(expected[gradient]), F16)
 
 
 @cache
@@ -212,4 +213,4 @@ def test_jagged_attention_forward(settings: Settings) -> None:
         rows = slice(offsets[sequence], offsets[sequence] + length)
         for head in range(heads if length else 0):
             p, _ = _softmax(wide[0][rows, head] @ wide[1][rows, head].T * scale, causal=True)
-            _assert_close(got[rows, head], p @ wide[2][rows, head], 8)
+            _assert_close(got[rows, head], p @ wide[2][rows, head], BF16)
