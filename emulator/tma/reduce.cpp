@@ -76,7 +76,6 @@ bool reduction_exists(ReduceOp op, DataType type) {
     case DataType::u32:
       return true;
     case DataType::s32:
-      return op == ReduceOp::add || extreme || bitwise;
     case DataType::u64:
       return op == ReduceOp::add || extreme || bitwise;
     case DataType::s64:
