@@ -142,7 +142,6 @@ void Protocol::on_cluster_barrier(const exec::ClusterBarrierEvent& event) {
 void Protocol::on_register_limit(std::uint32_t cta, std::uint32_t warp, std::uint32_t registers,
                                  const exec::Instruction& instruction) {
   register_limits_[synchronisation_.warp_id(cta, warp)] = {registers, &instruction};
-  check_register_budget(cta);
 }
 
 void Protocol::check_register_budget(std::uint32_t cta) {
@@ -151,7 +150,7 @@ void Protocol::check_register_budget(std::uint32_t cta) {
   std::uint32_t most = 0;
   for (std::uint32_t warp = 0; warp < view_.warps_per_cta(); ++warp) {
     const RegisterLimit& limit = register_limits_[synchronisation_.warp_id(cta, warp)];
-    if (limit.instruction == nullptr) return;  // judged once every warp has set its share
+    if (limit.instruction == nullptr) return;  // an unknown share: not judged
     sum += std::uint64_t{limit.registers} * ir::kWarpSize;
     if (limit.registers > most) {
       most = limit.registers;
@@ -182,6 +181,7 @@ void Protocol::on_lanes_exit(std::uint32_t cta, std::uint32_t warp, LaneMask lan
 }
 
 void Protocol::on_cluster_end() {
+  for (std::uint32_t cta = 0; cta < view_.cta_count(); ++cta) check_register_budget(cta);
   for (const auto& [key, barrier] : barriers_) {
     if (barrier.transaction_bytes == 0) continue;
     sink_.add(ReportKind::left_pending,

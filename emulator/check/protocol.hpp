@@ -44,6 +44,7 @@ class Protocol {
   void initialise(const exec::MbarrierEvent& event);
   void check_use(const exec::MbarrierEvent& event, Barrier& barrier);
   void check_bytes(const exec::Access& access, std::uint64_t address, std::uint64_t bytes);
+  /// The counts in force at the end: on the way a warp may claim what another has yet to release.
   void check_register_budget(std::uint32_t cta);
   [[nodiscard]] std::string barrier_name(const Key& key) const;
 

@@ -56,8 +56,7 @@ void Uninitialised::on_instruction(std::uint32_t cta, std::uint32_t warp, LaneMa
     }
     case Category::wgmma: {
       // The tensor core writes later, see on_wgmma_done. Without scale-d it does not read D.
-      const ir::Operand* scale = predicate_operand(instruction);
-      if (scale == nullptr || predicate_value(cta, warp, *scale) != 0) return;
+      if (predicate_value(cta, warp, instruction.c) != 0) return;
       for (const ir::Operand& operand : instruction.list) registers.set(operand, lanes, 0);
       return;
     }
@@ -72,18 +71,14 @@ void Uninitialised::on_instruction(std::uint32_t cta, std::uint32_t warp, LaneMa
   for (const ir::Operand& operand : instruction.writes) registers.set(operand, lanes, result);
 }
 
-const ir::Operand* Uninitialised::predicate_operand(const exec::Instruction& instruction) {
-  for (const ir::Operand* operand : {&instruction.a, &instruction.b, &instruction.c}) {
-    if (operand->is_register() && operand->width == ir::Width::predicate) return operand;
-  }
-  return nullptr;
-}
-
 LaneMask Uninitialised::predicate_value(std::uint32_t cta, std::uint32_t warp,
                                         const ir::Operand& operand) const {
-  if (!operand.is_register()) return ir::kFullMask;
+  if (operand.bank != ir::Bank::registers && operand.bank != ir::Bank::constants) {
+    return ir::kFullMask;
+  }
+  const std::byte* bank = operand.is_register() ? view_.registers(cta, warp) : view_.constants();
   LaneMask value = 0;
-  std::memcpy(&value, view_.registers(cta, warp) + operand.offset, sizeof value);
+  std::memcpy(&value, bank + operand.offset, sizeof value);
   return operand.negated ? ~value : value;
 }
 

@@ -40,7 +40,6 @@ class Uninitialised {
   };
   void check_uses(std::uint32_t cta, std::uint32_t warp, LaneMask lanes,
                   const exec::Instruction& instruction, const RegisterShadow& registers);
-  [[nodiscard]] static const ir::Operand* predicate_operand(const exec::Instruction& instruction);
   [[nodiscard]] LaneMask predicate_value(std::uint32_t cta, std::uint32_t warp,
                                          const ir::Operand& operand) const;
   void load(const exec::Access& access, RegisterShadow& registers);

@@ -227,8 +227,10 @@ TEST_F(RulesTest, RegisterBudgetsAreSummedOverTheCta) {
   set(0, 40);
   set(1, 232);
   set(2, 232);
+  cluster.observer->on_cluster_end();
   EXPECT_THAT(sink.take(), IsEmpty());  // 128 × (40 + 232 + 232) = 64512
   set(2, 248);
+  cluster.observer->on_cluster_end();
   EXPECT_THAT(sink.take(), Contains(ReportKind::register_budget));
 }
 

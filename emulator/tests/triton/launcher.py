@@ -9,7 +9,6 @@ from compiler import CompiledKernel
 from emulated import Argument, Input, Output, Run, Scalar, TensorMap, run_kernel
 from ptxemu import Settings
 
-
 #: Triton numbers these element types as the device does, the driver's enumeration differs.
 _DRIVER_TYPE = {8: 10, 9: 8, 10: 9}
 

@@ -47,7 +47,7 @@ def _assert_close(got: Values, expected: Values, rounding: float) -> None:
 
 @cache
 def _compile_forward(
-    d: int, bm: int, bn: int, causal: bool, roles: bool, warps: int, stages: int
+    d: int, bm: int, bn: int, causal: bool, warps: int, stages: int
 ) -> CompiledKernel:
     def descriptor(rows: int) -> str:
         return f"tensordesc<bf16[{rows},{d}]>"
@@ -63,31 +63,29 @@ def _compile_forward(
             "length": "i32",
             "scale_log2": "fp32",
         },
-        {"D": d, "BM": bm, "BN": bn, "CAUSAL": causal, "WARP_SPECIALIZE": roles},
+        {"D": d, "BM": bm, "BN": bn, "CAUSAL": causal},
         warps=warps,
         stages=stages,
     )
 
 
 @pytest.mark.parametrize(
-    ("d", "bm", "bn", "causal", "roles", "warps", "stages"),
+    ("d", "bm", "bn", "causal", "warps", "stages"),
     [
-        pytest.param(64, 128, 64, False, False, 4, 3, id="d64"),
-        pytest.param(64, 128, 64, True, False, 4, 3, id="d64_causal"),
-        pytest.param(64, 64, 64, False, True, 4, 3, id="d64_roles"),
-        pytest.param(64, 64, 64, True, True, 4, 3, id="d64_causal_roles"),
-        pytest.param(128, 128, 128, True, False, 8, 2, id="d128_causal_8_warps"),
+        pytest.param(64, 128, 64, False, 4, 3, id="d64"),
+        pytest.param(64, 128, 64, True, 4, 3, id="d64_causal"),
+        pytest.param(128, 128, 128, True, 8, 2, id="d128_causal_8_warps"),
     ],
 )
 def test_attention_forward(
-    d: int, bm: int, bn: int, causal: bool, roles: bool, warps: int, stages: int, settings: Settings
+    d: int, bm: int, bn: int, causal: bool, warps: int, stages: int, settings: Settings
 ) -> None:
     heads, length = 2, 256
     rng = np.random.default_rng(11)
     q, k, v = (to_bf16(rng.standard_normal((heads * length, d)).astype(F32)) for _ in range(3))
     scale = d**-0.5
     run = launch(
-        _compile_forward(d, bm, bn, causal, roles, warps, stages),
+        _compile_forward(d, bm, bn, causal, warps, stages),
         {
             "q": Input(q),
             "k": Input(k),

@@ -1,6 +1,5 @@
 """Flash attention in Triton: forward with TMA, backward with plain pointers, jagged forward."""
 
-
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
@@ -20,7 +19,6 @@ def attention_forward(
     BM: tl.constexpr,
     BN: tl.constexpr,
     CAUSAL: tl.constexpr,
-    WARP_SPECIALIZE: tl.constexpr,
 ):
     """q, k, v, out [heads * length, D] by TMA; lse [heads, length] in base 2."""
     start = tl.program_id(0) * BM
@@ -31,7 +29,7 @@ def attention_forward(
     denominator = tl.zeros((BM,), dtype=tl.float32)
     accumulator = tl.zeros((BM, D), dtype=tl.float32)
     stop = tl.minimum(start + BM, length) if CAUSAL else length
-    for begin in tl.range(0, stop, BN, warp_specialize=WARP_SPECIALIZE):
+    for begin in tl.range(0, stop, BN):
         column = begin + tl.arange(0, BN)
         scores = tl.dot(q_tile, k.load([head * length + begin, 0]).T) * scale_log2
         if CAUSAL:

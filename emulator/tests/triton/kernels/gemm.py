@@ -1,6 +1,5 @@
 """Matrix products: TMA + wgmma, persistent, warp-specialised, split-K with atomics, mma.sync."""
 
-
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
@@ -19,14 +18,13 @@ def gemm_tma(
     BK: tl.constexpr,
     ACC: tl.constexpr,
     OUT: tl.constexpr,
-    WARP_SPECIALIZE: tl.constexpr,
 ):
     """c[M, N] = a[M, K] b[N, K]^T, one tile per program."""
     tiles_n = tl.cdiv(N, BN)
     row = tl.program_id(0) // tiles_n * BM
     column = tl.program_id(0) % tiles_n * BN
     accumulator = tl.zeros((BM, BN), dtype=ACC)
-    for k in tl.range(0, tl.cdiv(K, BK), warp_specialize=WARP_SPECIALIZE):
+    for k in tl.range(0, tl.cdiv(K, BK)):
         accumulator = tl.dot(a.load([row, k * BK]), b.load([column, k * BK]).T, accumulator)
     c.store([row, column], accumulator.to(OUT))
 

@@ -1,6 +1,5 @@
 """Kernels in Gluon, Triton's low-level dialect: roles, barriers and buffers are written by hand."""
 
-
 # mypy: ignore-errors
 # Gluon parses these functions itself: their arguments are device values, not Python objects.
 from triton.experimental import gluon

@@ -1,6 +1,5 @@
 """Kernels without matrix products: element-wise, row-wise, scans, sorts, atomics."""
 
-
 # mypy: ignore-errors
 # Triton parses these functions itself: their arguments are device values, not Python objects.
 import triton
