@@ -104,12 +104,7 @@ MUTATIONS = [
         "tma_ring",
         "mbarrier_init(&empty[stage], kWorkers);",
         "mbarrier_init(&empty[stage], kWorkers / 2);",
-        (
-            RACE,
-            REUSE,
-            BARRIER,
-        ),
-        also=(DEADLOCK,),
+        (RACE, REUSE, BARRIER, DEADLOCK),
     ),
     Mutation(
         "lost arrive",
