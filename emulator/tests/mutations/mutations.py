@@ -1,7 +1,7 @@
 """The seeded bugs: one change of a good kernel's text each, and the kinds of report that name it.
 
-Where several kinds name a bug, the schedule decides which comes first: without a wait, for example, a
-tile is read before it has arrived, or read before it was ever written.
+Where several kinds name a bug, the schedule decides which comes first: without a wait, for example,
+a tile is read before it has arrived, or before it was ever written.
 """
 
 from __future__ import annotations
