@@ -106,7 +106,7 @@ std::string replay(Device& device, const Case& golden) {
     const LaunchResult result = device.launch(module, golden.kernel, config, pointers);
     if (!golden.fault.empty())
       return result.completed ? "completed, hardware: " + golden.fault : "";
-    if (!result.completed) {
+    if (!result.clean()) {
       return result.reports.empty() ? "stopped without a report" : to_string(result.reports.back());
     }
     return difference(golden, outputs_of(device, golden, memory));
@@ -138,10 +138,11 @@ bool is_asynchronous(const std::string& group) {
   return kGroups.contains(group);
 }
 
-void replay_group(const std::string& group, Schedule schedule) {
+void replay_group(const std::string& group, Schedule schedule, Checks checks = {}) {
   const std::set<std::string> gaps = known_gaps();
   DeviceOptions options;
   options.schedule = schedule;
+  options.checks = checks;
   options.instruction_budget = kInstructionBudget;
   Device device(options);
   int failures = 0, replayed = 0;
@@ -172,6 +173,10 @@ TEST_P(GoldenTest, EqualsTheHardwareUnderOtherSchedules) {
   if (!is_asynchronous(GetParam())) GTEST_SKIP() << "no asynchronous work in this group";
   for (const Schedule schedule : {Schedule::lazy, Schedule::reverse, Schedule::random})
     replay_group(GetParam(), schedule);
+}
+
+TEST_P(GoldenTest, IsCleanUnderAllCheckers) {
+  replay_group(GetParam(), Schedule::eager, Checks::all());
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, GoldenTest, testing::ValuesIn(groups()),
