@@ -105,6 +105,7 @@ TensorMap Context::tensor_map(const void* memory, const TensorMapShape& shape) c
     throw InvalidArgument(fmt::format("tensor map: rank is {}; expected 1 to 5", shape.rank));
   }
   device::TensorMapBytes bytes;
+  const CurrentContext current(*state_->driver, state_->context);
   const device::Status status = state_->driver->encode_tensor_map(
       &bytes, static_cast<int>(shape.element), shape.rank, const_cast<void*>(memory),
       shape.size.data(), shape.stride_bytes.data(), shape.box.data(), shape.element_stride.data(),

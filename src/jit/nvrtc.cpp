@@ -191,6 +191,7 @@ Nvrtc::Nvrtc(const NvrtcLocation& location) : functions_(std::make_unique<Functi
   std::vector<int> architectures(static_cast<std::size_t>(count));
   functions_->check(functions_->architectures(architectures.data()), "no list of architectures");
 
+  caches_itself_ = major > 12 || (major == 12 && minor >= 9);
   info_.path = location.library;
   info_.name = fmt::format("NVRTC {}.{}", major, minor);
   for (const int architecture : architectures) {
@@ -232,7 +233,12 @@ CompiledKernel Nvrtc::compile(const KernelRequest& request, const SourceTree& tr
   Program program(*functions_, translation_unit(request, tree),
                   fmt::format("{}{}", kRoot, request.source), names, contents);
   program.add_name(request.entry);
-  if (program.compile(compiler_options(request)) != 0) {
+  std::vector<std::string> options = compiler_options(request);
+  if (caches_itself_) {
+    // Beside a driver NVRTC keeps results too, but not their log, where registers and spills are.
+    options.emplace_back("--no-cache");
+  }
+  if (program.compile(options) != 0) {
     throw DeviceError(
         fmt::format("{} cannot compile {}:\n{}", info_.name, to_string(request), program.log()));
   }

@@ -44,6 +44,7 @@ class Nvrtc {
 
   std::unique_ptr<Functions> functions_;
   CompilerInfo info_;
+  bool caches_itself_ = false;
 };
 
 // The options every kernel is compiled with, the request's own at the end. Part of the cache key.
