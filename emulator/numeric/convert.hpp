@@ -25,9 +25,8 @@ struct EncodeOptions {
       false;  // `.ftz`: a subnormal binary32 input counts as zero, except for f16 (as measured)
 };
 
-/// Rounds `value` to `format` and returns its bits. e4m3 has no infinity: overflow without
-/// satfinite becomes NaN, as in PTX's only (satfinite) form overflow becomes the largest finite
-/// value.
+/// Rounds `value` to `format` and returns its bits. What overflows becomes infinity (e4m3, which
+/// has none: NaN), with satfinite or a rounding towards zero the largest finite value.
 std::uint32_t encode(Format format, double value, EncodeOptions options = {});
 
 /// The exact value of the low bits of `bits` in `format` (not f64). NaN payloads collapse to a

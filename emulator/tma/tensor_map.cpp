@@ -305,7 +305,8 @@ void replace(TensorMapBits& bits, MapField field, unsigned ordinal, std::uint64_
       element_stride_field(ordinal).put(bits, value - 1);
       break;
     case MapField::element_type:
-      // The manual's codes are the hardware's, except for 11 and 12: tf32 with and without flushing.
+      // The manual's codes are the hardware's, except for 11 and 12: tf32 with and without
+      // flushing.
       kTf32.put(bits, value >= 11 ? 1 : 0);
       kType.put(bits, value == 11 ? kCodeF32 : value == 12 ? kCodeF32Ftz : value);
       break;

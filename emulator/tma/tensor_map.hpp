@@ -69,8 +69,8 @@ TensorMapBits encode(const TensorMap& map);
 /// are not, because `tensormap.replace` does not keep them up to date.
 TensorMap decode(const TensorMapBits& bits);
 
-/// What `tensormap.replace` can change. Values are those of the instruction: the rank minus one, sizes,
-/// strides in bytes, boxes and element strides as they are, codes as in the PTX manual.
+/// What `tensormap.replace` can change. Values are those of the instruction: the rank minus one,
+/// sizes, strides in bytes, boxes and element strides as they are, codes as in the PTX manual.
 enum class MapField : std::uint8_t {
   global_address,
   rank,
@@ -84,8 +84,8 @@ enum class MapField : std::uint8_t {
   fill_mode
 };
 
-/// Changes one field in place, without validation: a map is only valid when all replacements are done.
-/// `ordinal`: the dimension, for global_stride counted from the second one.
+/// Changes one field in place, without validation: a map is only valid when all replacements are
+/// done. `ordinal`: the dimension, for global_stride counted from the second one.
 void replace(TensorMapBits& bits, MapField field, unsigned ordinal, std::uint64_t value);
 
 }  // namespace ptxemu::tma
