@@ -23,17 +23,20 @@ int processor_mode(Rounding rounding) {
   }
 }
 
+/// The same value, of which the compiler knows nothing.
+template <class Value>
+Value opaque(Value value) {
+  volatile Value copy = value;
+  return copy;
+}
+
 /// Evaluates `operation` under a rounding mode. The volatile copies keep the compiler from moving
 /// the operation across the switches.
 template <class Operation, class... Values>
 auto rounded(Rounding rounding, Operation operation, Values... values) {
   if (rounding == Rounding::rn) return operation(values...);
   std::fesetround(processor_mode(rounding));
-  const auto evaluate = [&](volatile Values... operands) {
-    volatile auto result = operation(operands...);
-    return result;
-  };
-  const auto result = evaluate(values...);
+  const auto result = opaque(operation(opaque(values)...));
   std::fesetround(FE_TONEAREST);
   return result;
 }
