@@ -286,7 +286,7 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name, 
     Worker(launch, next, total, resident).run();
   }
   result.completed = !launch.stop.load();
-  if (result.completed && impl_->observer) impl_->observer->on_kernel_end();
+  if (impl_->observer) impl_->observer->on_kernel_end();  // after a fault, too: the next launch starts afresh
   result.reports = impl_->reports.take();
   Statistics& statistics = result.statistics;
   statistics.warp_instructions = launch.warp_instructions;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Operation {
     Time time = 0;
   };
   std::vector<Completion> completions;
+  mutable std::mutex completions_mutex;  ///< threads of other clusters ask about global memory
   bool reads_done = false, writes_done = false;
   bool reads_awaited = false, writes_awaited = false;  ///< some thread waited for them
   bool tainted = false;  ///< it moved or multiplied data that was never written

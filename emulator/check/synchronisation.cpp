@@ -68,6 +68,7 @@ void Synchronisation::on_mbarrier(const exec::MbarrierEvent& event) {
       // Only the operation's own accesses become known to those who wait for this phase, not what
       // its issuer did before.
       if (const auto operation = this->operation(event.operation)) {
+        const std::lock_guard lock(operation->completions_mutex);
         operation->completions.push_back({event.cta, barrier.channel, barrier.phases + 1});
       }
       break;
@@ -282,6 +283,7 @@ std::shared_ptr<Operation> Synchronisation::operation(std::uint64_t id) const {
 bool Synchronisation::knows_completion(const VectorClock& clock, const Operation& operation,
                                        bool reads, std::uint8_t cta) {
   if (operation.issue.completion == exec::Completion::mbarrier) {
+    const std::lock_guard lock(operation.completions_mutex);
     return std::any_of(operation.completions.begin(), operation.completions.end(),
                        [&](const Operation::Completion& completion) {
                          return (reads || completion.cta == cta) &&

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +12,13 @@ import numpy as np
 import ptxemu
 from numpy.typing import NDArray
 
-#: Every order of asynchronous work that the tests try: (schedule, seed).
+#: Every order of asynchronous work that the tests try: (schedule, seed). The environment variable
+#: PTXEMU_TEST_SEEDS sets how many random ones.
 SCHEDULES: list[tuple[str, int]] = [
     ("eager", 1),
     ("lazy", 1),
     ("reverse", 1),
-    ("random", 1),
-    ("random", 2),
-    ("random", 3),
+    *(("random", seed) for seed in range(1, int(os.environ.get("PTXEMU_TEST_SEEDS", "3")) + 1)),
 ]
 
 Array = NDArray[Any]
