@@ -472,7 +472,7 @@ Status launch(const LaunchConfiguration* configuration, Handle function, void** 
     }
     std::string reports;
     for (const ptxemu::Report& report : result.reports) {
-      reports += (reports.empty() ? "" : "\n") + ptxemu::to_string(report);
+      reports.append(reports.empty() ? "" : "\n").append(ptxemu::to_string(report));
     }
     return error(kLaunchFailed, std::move(reports));
   });
