@@ -114,11 +114,39 @@ void Protocol::on_mbarrier(const exec::MbarrierEvent& event) {
     barriers_.erase(found);
     return;
   }
+  track_waiters(event, barrier);
   barrier.pending = event.pending;
   barrier.expected = event.expected;
   barrier.transaction_bytes = event.transaction_bytes;
   if (event.event == BarrierEvent::expect_tx) barrier.last_expect = event.instruction;
   if (event.instruction != nullptr) barrier.last = event.instruction;
+}
+
+void Protocol::track_waiters(const exec::MbarrierEvent& event, Barrier& barrier) {
+  if (event.event == BarrierEvent::phase_complete) {
+    ++barrier.phases;
+    for (auto& [warp, waiter] : barrier.waiters) {
+      if (waiter.lanes == 0 || barrier.phases < waiter.phase + 2) continue;
+      sink_.add(ReportKind::barrier_protocol, event.instruction,
+                "the " + barrier_name({event.cta, event.offset}) + " completes phase " +
+                    std::to_string(barrier.phases) + " while warp " +
+                    std::to_string(warp % view_.warps_per_cta()) + " has yet to see that phase " +
+                    std::to_string(waiter.phase + 1) +
+                    " is complete: its parity has come round again and the warp will wait for a "
+                    "later phase; the arrivals must depend on every waiter",
+                barrier.init);
+      waiter.lanes = 0;
+    }
+    return;
+  }
+  if (event.agent.kind != AgentKind::warp) return;
+  const AgentId warp = synchronisation_.warp_id(event.agent.cta, event.agent.index);
+  if (event.event == BarrierEvent::wait_blocked) {
+    barrier.waiters[warp] = {event.lanes, barrier.phases};
+  } else if (event.event == BarrierEvent::wait_success || event.event == BarrierEvent::wait_fail) {
+    const auto found = barrier.waiters.find(warp);
+    if (found != barrier.waiters.end()) found->second.lanes &= ~event.lanes;
+  }
 }
 
 void Protocol::on_fence(const exec::FenceEvent& event) {

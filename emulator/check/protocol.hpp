@@ -36,6 +36,12 @@ class Protocol {
     std::uint32_t cluster_barriers = 0;  ///< completed when it was fenced
     std::uint32_t pending = 0, expected = 0;
     std::int32_t transaction_bytes = 0;
+    std::uint32_t phases = 0;  ///< completed since the initialisation
+    struct Waiter {
+      LaneMask lanes = 0;
+      std::uint32_t phase = 0;  ///< number of the phase whose completion they wait for
+    };
+    std::map<AgentId, Waiter> waiters;  ///< warps suspended in a try_wait
     const exec::Instruction* last_expect = nullptr;
     const exec::Instruction* last = nullptr;  ///< last operation on it
   };
@@ -43,6 +49,7 @@ class Protocol {
 
   void initialise(const exec::MbarrierEvent& event);
   void check_use(const exec::MbarrierEvent& event, Barrier& barrier);
+  void track_waiters(const exec::MbarrierEvent& event, Barrier& barrier);
   void check_bytes(const exec::Access& access, std::uint64_t address, std::uint64_t bytes);
   /// The counts in force at the end: on the way a warp may claim what another has yet to release.
   void check_register_budget(std::uint32_t cta);

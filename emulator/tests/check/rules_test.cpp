@@ -192,6 +192,18 @@ TEST_F(RulesTest, AnMbarrierIsInitialisedOnce) {
   EXPECT_THAT(sink_.take(), IsEmpty());
 }
 
+TEST_F(RulesTest, AWaiterMustSeeItsPhaseBeforeTheNextOneCompletes) {
+  cluster_.mbarrier(BarrierEvent::init, 1024, 0);
+  cluster_.cta_barrier({0, 1, 2, 3});
+  cluster_.mbarrier(BarrierEvent::wait_blocked, 1024, 1, ir::kFullMask);
+  cluster_.mbarrier(BarrierEvent::wait_blocked, 1024, 2, ir::kFullMask);
+  cluster_.mbarrier(BarrierEvent::phase_complete, 1024, 0, 0);
+  cluster_.mbarrier(BarrierEvent::wait_success, 1024, 1, ir::kFullMask);
+  EXPECT_THAT(sink_.take(), IsEmpty());
+  cluster_.mbarrier(BarrierEvent::phase_complete, 1024, 0, 0);  // warp 2 was not quick enough
+  EXPECT_THAT(sink_.take(), ElementsAre(ReportKind::barrier_protocol));
+}
+
 TEST_F(RulesTest, DataOverALiveMbarrier) {
   cluster_.mbarrier(BarrierEvent::init, 1024, 0);
   cluster_.write(0, 1020, 1);

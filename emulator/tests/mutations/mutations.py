@@ -37,15 +37,8 @@ MUTATIONS = [
         "tma_ring",
         "    mbarrier_wait(&full[stage], tile / kStages & 1);\n",
         "",
-        (
-            RACE,
-            REUSE,
-            BARRIER,
-        ),
-        also=(
-            UNINITIALISED,
-            DEADLOCK,
-        ),
+        (RACE, UNINITIALISED, BARRIER),
+        also=(REUSE, DEADLOCK),
     ),
     Mutation(
         "empty barrier not awaited",
@@ -64,11 +57,7 @@ MUTATIONS = [
         "tma_ring",
         "mbarrier_wait(&full[stage], tile / kStages & 1);",
         "mbarrier_wait(&full[stage], tile / kStages & 1 ^ 1);",
-        (
-            RACE,
-            UNINITIALISED,
-            DEADLOCK,
-        ),
+        (RACE, UNINITIALISED, DEADLOCK, BARRIER),
         also=(REUSE,),
     ),
     Mutation(
@@ -145,6 +134,7 @@ MUTATIONS = [
         "    fence_async();\n    named_sync(1, kWorkers);\n",
         "    fence_async();\n",
         (RACE, REUSE, FENCE),
+        also=(UNINITIALISED,),
     ),
     Mutation(
         "store buffer reused early",
@@ -256,34 +246,23 @@ MUTATIONS = [
         "gemm_roles",
         "    wgmma_commit();\n",
         "",
-        (REUSE,),
-        also=(
-            PENDING,
-            DEADLOCK,
-            RACE,
-        ),
+        (REUSE, BARRIER),
+        also=(PENDING, DEADLOCK, RACE),
     ),
     Mutation(
         "wgmma wait off by one",
         "gemm_roles",
         "    wgmma_wait<0>();\n",
         "    wgmma_wait<1>();\n",
-        (REUSE,),
-        also=(
-            PENDING,
-            DEADLOCK,
-            RACE,
-        ),
+        (REUSE, BARRIER),
+        also=(PENDING, DEADLOCK, RACE),
     ),
     Mutation(
         "B tile released while wgmma reads it",
         "gemm_roles",
         "    wgmma_wait<0>();\n    if (thread % 128 == 0) mbarrier_arrive(&shared.empty[stage]);\n",
         "    if (thread % 128 == 0) mbarrier_arrive(&shared.empty[stage]);\n    wgmma_wait<0>();\n",
-        (
-            REUSE,
-            RACE,
-        ),
+        (REUSE, RACE, BARRIER),
         also=(DEADLOCK,),
     ),
     Mutation(
@@ -519,11 +498,8 @@ MUTATIONS = [
         "ping_pong",
         "      named_sync(kFilled, 2 * kGroup);\n",
         "      named_sync(kFilled, kGroup);\n",
-        (BARRIER,),
-        also=(
-            RACE,
-            UNINITIALISED,
-        ),
+        (BARRIER, RACE),
+        also=(UNINITIALISED, DEADLOCK),
     ),
     # --- Global memory and warps
     Mutation(
