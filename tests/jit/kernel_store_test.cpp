@@ -107,7 +107,13 @@ TEST_F(WithCompiler, ShippedKernelsDoNotSpill) {
   KernelRequest add = softmax();
   add.source = "examples/vector_add.cu";
   add.entry = "jfa::examples::vector_add";
-  for (const KernelRequest& request : {softmax(), add}) {
+  KernelRequest forward = softmax();
+  forward.source = "attention/sm90/forward.cu";
+  forward.entry =
+      "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
+      "128, "
+      "2, jfa::kernels::Activation::softmax, true>>";
+  for (const KernelRequest& request : {softmax(), add, forward}) {
     const auto kernel = store.get(request);
     EXPECT_EQ(kernel->resources->spill_store_bytes, 0) << to_string(request);
     EXPECT_EQ(kernel->resources->spill_load_bytes, 0) << to_string(request);
