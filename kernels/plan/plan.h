@@ -11,7 +11,7 @@
 // Everything is counted in 64 bits.
 #pragma once
 
-#include "../attention/intervals.h"
+#include "attention/intervals.h"
 
 namespace jfa::kernels {
 
