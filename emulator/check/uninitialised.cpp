@@ -40,7 +40,8 @@ void Uninitialised::on_instruction(std::uint32_t cta, std::uint32_t warp, LaneMa
       result = 0;  // memory decides, see on_access
       break;
     case Category::warp_exchange:
-      // A shuffle's lanes follow the data (on_exchange); other results depend on every lane.
+      // A shuffle's lanes follow the data, see on_exchange; other results depend on every lane.
+      if (instruction.opcode.starts_with("shfl")) return;
       result = undefined != 0 ? lanes : 0;
       break;
     case Category::matrix_multiply: {

@@ -164,7 +164,7 @@ bool TensorLoad::step(Cluster& cluster) {
   context.enter(cluster, *this);
   const tma::TensorMap map = read_map(cluster, context);
   const std::vector<tma::BoxRun> box = runs(cluster, map, target.offset, tma::Direction::load);
-  std::vector<Access::Range> reads, writes;
+  std::vector<Access::Range> reads, writes, fills;
   const bool observed = cluster.observed();
   // All bytes into the first CTA, then the same to the others.
   Cta& first = cluster.cta(static_cast<std::uint32_t>(std::countr_zero(target.ctas)));
@@ -178,7 +178,7 @@ bool TensorLoad::step(Cluster& cluster) {
     } else {
       tma::fill_out_of_bounds(map, {to, run.bytes});
     }
-    if (observed) add_range(writes, run.shared_offset, run.bytes);
+    if (observed) add_range(run.in_bounds ? writes : fills, run.shared_offset, run.bytes);
   }
   tell(cluster, ir::Space::global, nullptr, AccessKind::read, reads);
   cluster.finish_reads(*this);
@@ -189,6 +189,7 @@ bool TensorLoad::step(Cluster& cluster) {
         std::memcpy(owner.shared.data() + run.shared_offset, first.shared.data() + run.shared_offset, run.bytes);
     }
     tell(cluster, ir::Space::shared, &owner, AccessKind::write, writes);
+    tell(cluster, ir::Space::shared, &owner, AccessKind::write, fills);
   }
   complete_transactions(cluster, target, tma::box_bytes(map) * (gather ? 4 : 1));
   return true;

@@ -11,6 +11,17 @@ using ir::Type;
 using U32 = std::uint32_t;
 using U64 = std::uint64_t;
 
+void tell_sync(Context& c, const Instruction& in, LaneMask lanes, std::span<const std::uint8_t> source_lanes = {}) {
+  if (c.observer == nullptr) return;
+  WarpSyncEvent event;
+  event.cta = static_cast<std::uint8_t>(c.cta->rank);
+  event.warp = static_cast<std::uint16_t>(c.warp->index);
+  event.lanes = lanes;
+  event.source_lanes = source_lanes;
+  event.instruction = &in;
+  c.observer->on_warp_sync(event);
+}
+
 /// Waits for all lanes of the member mask. False: parked. The mask must be the same in all lanes.
 bool gather(Context& c, const Instruction& in, LaneMask lanes, const Operand& mask_operand, LaneMask& members) {
   const auto* masks = c.row<const U32>(mask_operand);
@@ -27,14 +38,7 @@ bool gather(Context& c, const Instruction& in, LaneMask lanes, const Operand& ma
   members &= c.warp->all;
   if (!c.converge(in, lanes, members)) return false;
   members &= lanes;
-  if (c.observer != nullptr) {
-    WarpSyncEvent event;
-    event.cta = static_cast<std::uint8_t>(c.cta->rank);
-    event.warp = static_cast<std::uint16_t>(c.warp->index);
-    event.lanes = lanes;
-    event.instruction = &in;
-    c.observer->on_warp_sync(event);
-  }
+  tell_sync(c, in, lanes);
   return true;
 }
 
@@ -48,6 +52,7 @@ Action shuffle(Context& c, const Instruction& in, LaneMask lanes) {
   const auto* b = c.row<const U32>(in.b);
   const auto* clamp = c.row<const U32>(in.c);
   std::array<U32, kWarpSize> result{};
+  std::array<std::uint8_t, kWarpSize> sources{};
   LaneMask valid = 0;
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
@@ -69,7 +74,9 @@ Action shuffle(Context& c, const Instruction& in, LaneMask lanes) {
     // The value of a lane outside the set is not defined; the reader gets its own.
     if ((lanes >> source & 1) == 0) source = lane;
     result[static_cast<std::size_t>(lane)] = values[static_cast<std::size_t>(source)];
+    sources[static_cast<std::size_t>(lane)] = static_cast<std::uint8_t>(source);
   }
+  tell_sync(c, in, lanes, sources);
   auto* out = c.row<U32>(in.d);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);

@@ -73,6 +73,7 @@ class Run:
 def settings_for(schedule: tuple[str, int], checks: bool = True) -> ptxemu.Settings:
     settings = ptxemu.Settings()
     settings.schedule, settings.seed = schedule
+    settings.elect_lane = "lowest" if settings.seed % 2 else "highest"
     settings.races = settings.uninitialised = settings.protocol = checks
     settings.time_budget_seconds = 60.0
     return settings
