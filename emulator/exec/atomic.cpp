@@ -38,8 +38,8 @@ U16 half_min_max(U16 a, U16 b, Format format) {
 }
 
 /// The new value of an element of up to 64 bits.
-U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other) {
-  const int bits = ir::bit_size(type);
+/// `ftz`: binary32 sums on global memory flush subnormals, those on shared memory do not.
+U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other, bool ftz) {
   switch (op) {
     case AtomicOp::bit_and: return old & value;
     case AtomicOp::bit_or: return old | value;
@@ -50,9 +50,13 @@ U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other) {
     case AtomicOp::dec: return old == 0 || old > value ? value : old - 1;
     case AtomicOp::add:
       switch (type) {
-        case Type::f32: {  // subnormals are flushed on global memory, which PTX leaves open on shared
-          const float sum = std::bit_cast<float>(static_cast<U32>(old)) + std::bit_cast<float>(static_cast<U32>(value));
-          return std::bit_cast<U32>(canonical(sum));
+        case Type::f32: {
+          const auto part = [&](U64 bits) {
+            const float x = std::bit_cast<float>(static_cast<U32>(bits));
+            return ftz ? flush<true>(x) : x;
+          };
+          const float sum = part(old) + part(value);
+          return std::bit_cast<U32>(canonical(ftz ? flush<true>(sum) : sum));
         }
         case Type::f64:
           return std::bit_cast<U64>(canonical(std::bit_cast<double>(old) + std::bit_cast<double>(value)));
@@ -85,17 +89,16 @@ U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other) {
       return larger == maximum ? old : value;
     }
   }
-  (void)bits;
   return old;
 }
 
 /// One atomic step on host memory, safe against other clusters on other host threads.
 template <typename T>
-T update(std::byte* place, AtomicOp op, Type type, T value, T other) {
+T update(std::byte* place, AtomicOp op, Type type, T value, T other, bool ftz) {
   auto* target = reinterpret_cast<T*>(place);
   T old = __atomic_load_n(target, __ATOMIC_ACQUIRE);
   while (true) {
-    const T next = static_cast<T>(combine(op, type, old, value, other));
+    const T next = static_cast<T>(combine(op, type, old, value, other, ftz));
     if (__atomic_compare_exchange_n(target, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return old;
   }
 }
@@ -112,10 +115,12 @@ Action atomic(Context& c, const Instruction& in, LaneMask lanes) {
   const auto op = static_cast<AtomicOp>(in.flags);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const auto l = static_cast<std::size_t>(std::countr_zero(rest));
+    const bool global = in.space == ir::Space::global ||
+                        (in.space == ir::Space::generic && (addresses[l] & mem::kWindowMask) == 0);
     for (std::size_t e = 0; e < in.elements; ++e) {
       const T value = from_slot<T>(c.row<const SlotOf<T>>(in.list[e])[l]);
       const T other = in.c.present() ? from_slot<T>(c.row<const SlotOf<T>>(in.c)[l]) : T{0};
-      const T old = update<T>(pointers[l] + e * sizeof(T), op, in.type, value, other);
+      const T old = update<T>(pointers[l] + e * sizeof(T), op, in.type, value, other, global);
       if (!in.list2.empty()) c.row<SlotOf<T>>(in.list2[e])[l] = to_slot<T>(old);
     }
   }

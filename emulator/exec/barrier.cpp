@@ -224,7 +224,7 @@ constexpr ir::OpcodeRow kRows[] = {
     {"barrier.cta.red", "and|or|popc [aligned] pred|u32", bind_barrier_red<false>},
     {"barrier.cluster.arrive", "[release|relaxed] [aligned]", bind_cluster_arrive},
     {"barrier.cluster.wait", "[acquire] [aligned]", bind_cluster_wait},
-    {"fence", "[sc|acq_rel|acquire|release] [mbarrier_init] [@scope]", bind_fence},
+    {"fence", "[sc|acq_rel|acquire|release] [mbarrier_init] [sync_restrict::shared::cta|sync_restrict::shared::cluster] [@scope]", bind_fence},
     {"membar", "cta|gl|sys", bind_membar},
     {"fence.proxy",
      "alias|async|async::generic|tensormap::generic [acquire|release] "

@@ -105,7 +105,8 @@ void Cluster::fill_specials(const Cta& cta, Warp& warp) {
   uniform(Special::cluster_nctarank, static_cast<std::uint32_t>(shape.count()));
   uniform(Special::gridid, 1);
   uniform(Special::dynamic_smem_size, config.dynamic_shared_bytes);
-  uniform(Special::total_smem_size, static_cast<std::uint32_t>(cta.shared.size()));
+  uniform(Special::total_smem_size, static_cast<std::uint32_t>(cta.shared.size()) - launch_.kernel->shared_base);
+  uniform(Special::aggr_smem_size, static_cast<std::uint32_t>(cta.shared.size()));
   uniform(Special::reserved_smem_offset, 0);
   uniform(Special::zero, 0);
 }

@@ -286,7 +286,7 @@ void bind_slct(Decode& d) {
   d.out.b = d.source(2, type);
   d.out.c = d.source(3, selector);
   const bool wide = ir::bit_size(type) == 64;
-  if (ir::bit_size(type) < 32 || ir::bit_size(selector) != 32) return;
+  if (ir::bit_size(selector) != 32) return;
   if (selector == Type::f32) {
     if (d.has("ftz")) {
       d.out.handler = wide ? slct<U64, true, true> : slct<U32, true, true>;
@@ -302,7 +302,7 @@ constexpr ir::OpcodeRow kRows[] = {
     {"setp", "@compare [and|or|xor] [ftz] @bits|@int|f32|f64|@half", bind_setp},
     {"set", "@compare [and|or|xor] [ftz] @bits|@int|f32|f64|@half+", bind_set},
     {"selp", "@bits|@int|f16|bf16|f32|f64", bind_selp},
-    {"slct", "[ftz] b32|b64|u32|u64|s32|s64|f32|f64+", bind_slct},
+    {"slct", "[ftz] b16|u16|s16|b32|b64|u32|u64|s32|s64|f32|f64+", bind_slct},
 };
 
 }  // namespace

@@ -236,6 +236,39 @@ Action repack(Context& c, const Instruction& in, LaneMask lanes) {
   return Action::next;
 }
 
+/// cvt.pack: a and b clamped to 16 or 8 bits, in the low half of the result; above them c, shifted.
+Action pack_integers(Context& c, const Instruction& in, LaneMask lanes) {
+  const int size = ir::bit_size(in.type);
+  const bool is_signed = ir::is_signed(in.type);
+  const S64 least = is_signed ? -(S64{1} << (size - 1)) : 0;
+  const S64 most = is_signed ? (S64{1} << (size - 1)) - 1 : (S64{1} << size) - 1;
+  const auto* a = c.row<const std::int32_t>(in.a);
+  const auto* b = c.row<const std::int32_t>(in.b);
+  const auto* above = c.row<const U32>(in.c);
+  auto* out = c.row<U32>(in.d);
+  const U32 mask = (1u << size) - 1;
+  for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    const auto part = [&](S64 value) { return static_cast<U32>(std::clamp(value, least, most)) & mask; };
+    const U32 upper = size == 8 ? above[l] << 16 : 0;
+    out[l] = upper | part(a[l]) << size | part(b[l]);
+  }
+  return Action::next;
+}
+void bind_pack(Decode& d) {
+  const Type type = d.type(0);
+  const bool bytes = ir::bit_size(type) == 8;
+  if (d.type(1) != Type::s32) d.unsupported("cvt.pack converts from .s32");
+  d.require_operands(bytes ? 4 : 3, bytes ? 4 : 3);
+  d.out.type = type;
+  d.out.source_type = Type::s32;
+  d.out.d = d.destination(0, Type::b32);
+  d.out.a = d.source(1, Type::s32);
+  d.out.b = d.source(2, Type::s32);
+  d.out.c = bytes ? d.source(3, Type::b32) : d.out.b;
+  d.out.handler = pack_integers;
+}
+
 template <typename S>
 ir::Handler resize_from(Type to, bool wide_source) {
   const bool to_wide = ir::bit_size(to) == 64;
@@ -283,7 +316,8 @@ void read_modifiers(Decode& d) {
     if (d.has(name)) d.out.flags |= bits;
   }
   if (d.has("sat")) d.out.flags |= kSat;
-  if (d.has("ftz")) d.out.flags |= kFtz;
+  // Hardware does not flush on the way to f16.
+  if (d.has("ftz") && d.type(0) != Type::f16) d.out.flags |= kFtz;
   if (d.has("relu")) d.out.flags |= kRelu;
   if (d.has("satfinite")) d.out.flags |= kSatFinite;
 }
@@ -373,6 +407,7 @@ void bind_cvt(Decode& d) {
 }
 
 constexpr ir::OpcodeRow kRows[] = {
+    {"cvt.pack", "sat u16|s16|u8|s8|s32|b32+", bind_pack},
     {"cvt", "[rn|rz|rm|rp|rna|rni|rzi|rmi|rpi] [ftz] [sat] [satfinite] [relu] u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f32|f64|tf32|f16x2|bf16x2|e4m3x2|e5m2x2+",
      bind_cvt, "destination type, then source type; packed results take two f32 sources or one packed source"},
 };

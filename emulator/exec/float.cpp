@@ -46,7 +46,19 @@ struct Arithmetic32 {
     c = flush<kFlush>(c);
     float r = kRounding == Rounding::rn ? exact<float, kOperation>(a, b, c)
                                         : rounded<float, kOperation>(a, b, c, kRounding);
-    r = flush<kFlush>(r);
+    if constexpr (kFlush && (kOperation == Operation::mul || kOperation == Operation::fma)) {
+      // Hardware flushes what is below 2^-126 after rounding to 24 bits with unbounded exponent.
+      if constexpr (kRounding == Rounding::rn || kRounding == Rounding::rz) {
+        constexpr double kLimit = kRounding == Rounding::rn ? 0x1p-126 * (1 - 0x1p-25) : 0x1p-126;
+        const double product = static_cast<double>(a) * static_cast<double>(b);
+        const double whole = kOperation == Operation::fma ? product + static_cast<double>(c) : product;
+        r = std::fabs(whole) < kLimit ? std::copysign(0.0F, r) : r;
+      } else {
+        r = kOperation == Operation::fma ? numeric::fma_ftz(a, b, c, kRounding) : numeric::mul_ftz(a, b, kRounding);
+      }
+    } else {
+      r = flush<kFlush>(r);
+    }
     return kSaturate ? saturate(r) : canonical(r);
   }
 };

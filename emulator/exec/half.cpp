@@ -30,13 +30,16 @@ struct Packed {
   }
 };
 
-constexpr unsigned kFlushBit = 1, kSaturateBit = 2, kReluBit = 4;
+constexpr unsigned kFlushBit = 1, kSaturateBit = 2, kReluBit = 4, kOobBit = 8;
+/// The NaN with which tensor copies fill what lies outside a tensor; `.oob` turns it into a zero result.
+constexpr U16 kOutOfBoundsNan = 0x7ff7;
 
 template <Format kFormat, HalfOperation kOperation, unsigned kBits>
 struct Arithmetic {
   U16 operator()(U16 a, U16 b, U16 c) const {
     constexpr numeric::HalfOptions kOptions{(kBits & kFlushBit) != 0, (kBits & kSaturateBit) != 0,
                                             (kBits & kReluBit) != 0};
+    if ((kBits & kOobBit) != 0 && (a == kOutOfBoundsNan || b == kOutOfBoundsNan || c == kOutOfBoundsNan)) return 0;
     switch (kOperation) {
       case HalfOperation::add: return numeric::half_add(kFormat, a, b, kOptions);
       case HalfOperation::sub: return numeric::half_sub(kFormat, a, b, kOptions);
@@ -63,6 +66,8 @@ Handler arithmetic_for(bool packed, unsigned bits) {
     case kReluBit: return arithmetic_handler<kFormat, kOperation, kReluBit>(packed);
     case kFlushBit | kReluBit:
       return arithmetic_handler<kFormat, kOperation, kFlushBit | kReluBit>(packed);
+    case kOobBit: return arithmetic_handler<kFormat, kOperation, kOobBit>(packed);
+    case kOobBit | kReluBit: return arithmetic_handler<kFormat, kOperation, kOobBit | kReluBit>(packed);
     default: return nullptr;
   }
 }
@@ -157,11 +162,11 @@ void bind_half_arithmetic(Decode& d, HalfOperation operation) {
   d.out.a = d.source(1, type);
   d.out.b = d.source(2, type);
   d.out.c = three ? d.source(3, type) : d.out.b;
-  if (d.has("rz") || d.has("rm") || d.has("rp") || d.has("oob")) return;
+  if (d.has("rz") || d.has("rm") || d.has("rp")) return;
   const unsigned bits = (d.has("ftz") ? kFlushBit : 0) | (d.has("sat") ? kSaturateBit : 0) |
-                        (d.has("relu") ? kReluBit : 0);
+                        (d.has("relu") ? kReluBit : 0) | (d.has("oob") ? kOobBit : 0);
   if (is_bfloat(type)) {
-    if ((bits & ~kReluBit) != 0) return;  // no .ftz and no .sat
+    if ((bits & ~(kReluBit | kOobBit)) != 0) return;  // no .ftz and no .sat
     d.out.handler = operation_for<Format::bf16>(operation, is_packed(type), bits);
   } else {
     d.out.handler = operation_for<Format::f16>(operation, is_packed(type), bits);

@@ -79,7 +79,7 @@ template <typename T>
 struct MadHighSat {
   T operator()(T a, T b, T c) const { return AddSat<T>{}(MulHigh<T>{}(a, b), c); }
 };
-// Division by zero has no defined result; hardware gives all ones (and the dividend as remainder).
+// Division by zero has no defined result; hardware gives all ones, also as remainder.
 template <typename T>
 struct Div {
   T operator()(T a, T b) const {
@@ -93,7 +93,7 @@ struct Div {
 template <typename T>
 struct Rem {
   T operator()(T a, T b) const {
-    if (b == 0) return a;
+    if (b == 0) return static_cast<T>(~T{0});
     if constexpr (std::is_signed_v<T>) {
       if (b == -1) return 0;
     }
@@ -259,13 +259,14 @@ void bind_mad(Decode& d) {
 template <bool kAdd>
 struct Mul24 {
   // 24-bit operands in 32-bit registers: low or high 32 bits of the 48-bit product.
-  template <typename T, bool kHigh>
+  template <typename T, bool kHigh, bool kSaturate = false>
   struct Op {
     T operator()(T a, T b, T c) const {
       const auto cut = [](T v) { return static_cast<std::int64_t>(std::is_signed_v<T> ? static_cast<std::int32_t>(static_cast<std::uint32_t>(v) << 8) >> 8 : static_cast<std::int64_t>(static_cast<std::uint32_t>(v) & 0xffffff)); };
       const std::int64_t product = cut(a) * cut(b);
       const T part = static_cast<T>(kHigh ? product >> 16 : product);
-      return kAdd ? Add<T>{}(part, c) : part;
+      if (!kAdd) return part;
+      return kSaturate ? AddSat<T>{}(part, c) : Add<T>{}(part, c);
     }
   };
 };
@@ -281,7 +282,10 @@ void bind_24(Decode& d) {
   const bool high = d.has("hi");
   using U = std::uint32_t;
   using S = std::int32_t;
-  if (type == Type::u32) {
+  if (d.has("sat")) {
+    if (kAdd && high && type == Type::s32)
+      d.out.handler = ternary<Cost::cheap, S, S, S, S, typename Mul24<kAdd>::template Op<S, true, true>>;
+  } else if (type == Type::u32) {
     d.out.handler = high ? ternary<Cost::cheap, U, U, U, U, typename Mul24<kAdd>::template Op<U, true>>
                          : ternary<Cost::cheap, U, U, U, U, typename Mul24<kAdd>::template Op<U, false>>;
   } else {
@@ -386,12 +390,13 @@ Action mad_carry(Context& c, const Instruction& in, LaneMask lanes) {
   if ((in.flags & 2) != 0) c.warp->carry = (c.warp->carry & ~lanes) | next;
   return Action::next;
 }
-template <bool kRead>
+/// `kHigh`: the half that the opcode itself names; `madc` has it among its modifiers.
+template <bool kRead, bool kHigh = false>
 void bind_mad_carry(Decode& d) {
   const Type type = d.type();
   operands3(d, type, type);
   d.out.flags = (kRead ? 1u : 0u) | (d.has("cc") || !kRead ? 2u : 0u);
-  const bool high = d.has("hi");
+  const bool high = kHigh || d.has("hi");
   switch (type) {
     case Type::u32: d.out.handler = high ? mad_carry<std::uint32_t, true> : mad_carry<std::uint32_t, false>; break;
     case Type::s32: d.out.handler = high ? mad_carry<std::int32_t, true> : mad_carry<std::int32_t, false>; break;
@@ -436,7 +441,7 @@ void bind_dot(Decode& d) {
 
 constexpr ir::OpcodeRow kRows[] = {
     {"mul24", "hi|lo u32|s32", bind_24<false>},
-    {"mad24", "hi|lo u32|s32", bind_24<true>},
+    {"mad24", "hi|lo [sat] u32|s32", bind_24<true>},
     {"sad", "@int", bind_sad},
     {"rem", "@int", bind_costly<Rem>},
     {"add.cc", "@int32", bind_carry<false, false>},
@@ -444,7 +449,7 @@ constexpr ir::OpcodeRow kRows[] = {
     {"sub.cc", "@int32", bind_carry<true, false>},
     {"subc", "[cc] @int32", bind_carry<true, true>},
     {"mad.lo.cc", "@int32", bind_mad_carry<false>},
-    {"mad.hi.cc", "@int32", bind_mad_carry<false>},
+    {"mad.hi.cc", "@int32", bind_mad_carry<false, true>},
     {"madc", "lo|hi [cc] @int32", bind_mad_carry<true>},
     {"dp4a", "u32|s32+", bind_dot<4>},
     {"dp2a", "lo|hi u32|s32+", bind_dot<2>},

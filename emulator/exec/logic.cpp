@@ -152,15 +152,31 @@ Action lop3(Context& c, const Instruction& in, LaneMask lanes) {
   map3<Cost::cheap, U32, U32, U32, U32>(c, in, lanes, f);
   return Action::next;
 }
+/// With .BoolOp: also a predicate, whether the result is not zero, combined with another.
+Action lop3_predicate(Context& c, const Instruction& in, LaneMask lanes) {
+  lop3(c, in, lanes);
+  const auto* result = c.row<const U32>(in.d);
+  LaneMask nonzero = 0;
+  for (int l = 0; l < kWarpSize; ++l) nonzero |= static_cast<LaneMask>(result[l] != 0) << l;
+  const LaneMask other = c.predicate(in.list[0]);
+  c.set_predicate(in.d2, lanes, in.flags != 0 ? nonzero & other : nonzero | other);
+  return Action::next;
+}
 void bind_lop3(Decode& d) {
-  d.require_operands(5, 5);
+  const bool combines = d.has("or") || d.has("and");
+  d.require_operands(combines ? 6 : 5, combines ? 6 : 5);
   d.out.type = Type::b32;
-  d.out.d = d.destination(0, Type::b32);
+  d.destination_and_predicate(0, Type::b32);
   d.out.a = d.source(1, Type::b32);
   d.out.b = d.source(2, Type::b32);
   d.out.c = d.source(3, Type::b32);
   d.out.immediate = d.constant(4, 0, 255);
   d.out.handler = lop3;
+  if (!combines) return;
+  if (!d.out.d2.present()) d.fail("lop3 with .and or .or has two destinations: d|p");
+  d.out.list = d.keep({d.predicate(d.operand(5))});
+  d.out.flags = d.has("and") ? 1 : 0;
+  d.out.handler = lop3_predicate;
 }
 
 template <typename T>
@@ -414,7 +430,7 @@ constexpr ir::OpcodeRow kRows[] = {
     {"xor", "pred|@bits", bind_bitwise<Xor>},
     {"not", "pred|@bits", bind_not<Not, true>},
     {"cnot", "@bits", bind_not<LogicalNot, false>},
-    {"lop3", "b32", bind_lop3, "without .BoolOp"},
+    {"lop3", "[or|and] b32", bind_lop3},
     {"shl", "@bits", bind_shift<ShiftLeft>},
     {"shr", "@bits|@int", bind_shift<ShiftRight>},
     {"shf", "l|r clamp|wrap b32", bind_shf},

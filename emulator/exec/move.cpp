@@ -268,6 +268,12 @@ Action is_space(Context& c, const Instruction& in, LaneMask lanes) {
         holds = a[l] >= begin && a[l] < begin + c.launch->kernel->info.parameter_bytes;
         break;
       }
+      case ir::Space::constant: {
+        const mem::Allocation* variable = c.launch->memory->find(a[l], 1);
+        holds = variable != nullptr && variable->read_only && variable->owned &&
+                variable->begin != reinterpret_cast<U64>(c.launch->parameters);
+        break;
+      }
       default: holds = window == 0; break;
     }
     result |= static_cast<LaneMask>(holds) << l;

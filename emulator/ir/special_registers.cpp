@@ -26,7 +26,7 @@ Special parse_special(std::string_view name) {
       {"%cluster_nctaid.z", cluster_nctaid_z},
       {"%cluster_ctarank", cluster_ctarank}, {"%cluster_nctarank", cluster_nctarank},
       {"%gridid", gridid}, {"%dynamic_smem_size", dynamic_smem_size},
-      {"%total_smem_size", total_smem_size}, {"%aggr_smem_size", total_smem_size},
+      {"%total_smem_size", total_smem_size}, {"%aggr_smem_size", aggr_smem_size},
       {"%reserved_smem_offset_begin", reserved_smem_offset},
       {"%clock", clock}, {"%clock_hi", clock_hi}, {"%clock64", clock64},
       {"%globaltimer", globaltimer}, {"%globaltimer_lo", globaltimer_lo},

@@ -14,7 +14,7 @@ enum class Special : std::uint8_t {
   clusterid_x, clusterid_y, clusterid_z, nclusterid_x, nclusterid_y, nclusterid_z,
   cluster_ctaid_x, cluster_ctaid_y, cluster_ctaid_z,
   cluster_nctaid_x, cluster_nctaid_y, cluster_nctaid_z, cluster_ctarank, cluster_nctarank,
-  gridid, dynamic_smem_size, total_smem_size, reserved_smem_offset, zero,
+  gridid, dynamic_smem_size, total_smem_size, aggr_smem_size, reserved_smem_offset, zero,
   count,
   // Read when executed, by `mov` only:
   clock, clock_hi, clock64, globaltimer, globaltimer_lo, globaltimer_hi, is_explicit_cluster,
