@@ -52,7 +52,7 @@ struct DeviceOptions {
   std::uint64_t seed = 1;     ///< of `Schedule::random`
   std::uint32_t threads = 1;  ///< host threads that run independent clusters; 0 = one per core
   std::uint64_t instruction_budget = 0;  ///< warp-instructions per launch; 0 = unlimited
-  double time_budget_seconds = 0;        ///< wall time per launch; 0 = unlimited
+  double time_budget_seconds = 600;      ///< wall time per launch; 0 = unlimited
   std::uint64_t memory_limit_bytes = std::uint64_t{8} << 30;  ///< global memory in all
   Checks checks;
   ElectLane elect_lane = ElectLane::lowest;
