@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("triton")
-
 from emulated import SCHEDULES, settings_for
 from ptxemu import Settings
 
