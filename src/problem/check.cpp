@@ -219,8 +219,9 @@ class Comparison {
 
   std::string describe(const Index& index) const {
     if (t_.engine.elements() == 0) return "nowhere";
+    const double got = engine(index);
     return fmt::format("{}: got {:.9g}, expected {:.9g}", places_.text(t_.name, t_.engine, index),
-                       engine(index), real_at(t_.reference, index));
+                       std::isnan(got) ? std::abs(got) : got, real_at(t_.reference, index));
   }
 
   const Compared& t_;
