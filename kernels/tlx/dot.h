@@ -16,6 +16,9 @@ struct Accumulator {
   static constexpr u32 kRegisters = kColumns / 2;
   float d[kRegisters];
 
+  // Orders what this thread does with the accumulator before and after, e.g. around a wait.
+  TLX_DEVICE void pin() { ptx::Wgmma<kColumns>::pin(d); }
+
   // Row within the 64 of this thread's half 0 or 1, and column of register i.
   static TLX_DEVICE u32 row(u32 thread, u32 half) {
     return (thread / 32 % 4) * 16 + thread % 32 / 4 + half * 8;
@@ -31,17 +34,19 @@ struct OperandA {
   u32 a[kSteps][4];
 };
 
-// Packs an accumulator into the first columns of an A operand; no data moves between threads.
+// Packs an accumulator into an A operand, of which further columns become zero; no data moves
+// between threads.
 template <typename Element, u32 kOperandColumns, u32 kColumns>
 TLX_DEVICE void pack_operand(OperandA<kOperandColumns>& operand,
                              const Accumulator<kColumns>& source) {
   static_assert(kColumns <= kOperandColumns, "the operand is narrower than the accumulator");
 #pragma unroll
-  for (u32 step = 0; step < kColumns / 16; ++step) {
+  for (u32 step = 0; step < kOperandColumns / 16; ++step) {
 #pragma unroll
     for (u32 r = 0; r < 4; ++r) {
+      const u32 i = step * 8 + r * 2;
       operand.a[step][r] =
-          ptx::pack<Element>(source.d[step * 8 + r * 2], source.d[step * 8 + r * 2 + 1]);
+          step < kColumns / 16 ? ptx::pack<Element>(source.d[i], source.d[i + 1]) : 0;
     }
   }
 }
@@ -64,13 +69,11 @@ TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_r
   }
 }
 
-// acc[64, N] (+)= A[64, :K] · B[:K, N], A in registers, B a row-major tile in shared memory of
-// which the first K = `kContracted` rows are contracted.
-template <typename Element, typename LayoutB, u32 kContracted, u32 kColumns, u32 kOperandColumns>
-TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kOperandColumns>& a,
-                             u32 tile_b, bool accumulate) {
-  static_assert(kContracted <= kOperandColumns,
-                "the operand has fewer columns than are contracted");
+// acc[64, N] (+)= A[64, K] · B[K, N], A in registers, B a row-major tile in shared memory with the
+// rows contracted.
+template <typename Element, typename LayoutB, u32 kColumns, u32 kContracted>
+TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b,
+                             bool accumulate) {
   const u64 b = LayoutB::mn_major(ptx::uniform(tile_b));
 #pragma unroll
   for (u32 step = 0; step < kContracted / 16; ++step) {

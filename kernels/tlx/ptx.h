@@ -214,9 +214,7 @@ TLX_DEVICE void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
 
 // max.f32 — NaN loses. (Floating Point: max)
 TLX_DEVICE float max(float a, float b) {
-  float result;
-  asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
+  return fmaxf(a, b);
 }
 
 // ex2.approx.ftz.f32 — 2^x, at most 2 ulp; ex2(−∞) = +0. (Floating Point: ex2)

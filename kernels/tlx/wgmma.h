@@ -34,16 +34,9 @@ TLX_DEVICE void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving reads or writes of accumulators across this point: it does not
-// know that wgmma is asynchronous.
-template <u32 kCount>
-TLX_DEVICE void pin_registers(float (&d)[kCount]) {
-#pragma unroll
-  for (u32 i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-
-// The instruction for N columns; N / 2 accumulator registers a thread. Specialised below for every
-// multiple of 16 up to 256.
+// The instruction for N columns, N / 2 accumulator registers a thread, specialised below for every
+// multiple of 16 up to 256; and `pin`, which keeps the compiler from moving reads or writes of
+// accumulators across it: it does not know that wgmma is asynchronous.
 template <u32 kColumns>
 struct Wgmma {
   static_assert(kColumns % 16 == 0 && kColumns <= 256,
@@ -122,6 +115,9 @@ struct Wgmma {
 #define TLX_DEFINE_WGMMA(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7)                                              \
   template <>                                                                                                   \
   struct Wgmma<N> {                                                                                             \
+    static TLX_DEVICE void pin(float (&d)[COUNT]) {                                                             \
+      asm volatile("" : TLX_ACCUMULATORS_##COUNT::"memory");                                                    \
+    }                                                                                                           \
     template <typename Element, Major kMajorA, Major kMajorB>                                                   \
     static TLX_DEVICE void ss(float (&d)[COUNT], u64 a, u64 b, u32 accumulate) {                                \
       if constexpr (is_same<Element, bf16>) {                                                                   \

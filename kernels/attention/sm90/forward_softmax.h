@@ -237,7 +237,6 @@ struct SoftmaxRole {
   // The current step.
   Output output{};
   bool has_current = false, current_active = false, current_first = false;
-  bool current_narrow = false;  // at most kNarrow keys: half a block, at half the price
 
   TLX_DEVICE bool has_next() const { return tile.rows != 0; }
   TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
@@ -264,19 +263,18 @@ struct SoftmaxRole {
 
   template <u32 kWidth>
   TLX_DEVICE void issue_scores(Accumulator<kWidth>& scores) {
-    ptx::pin_registers(scores.d);
+    scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
         scores, query_tile, group * 64, key_tile);
     ptx::wgmma_commit_group();
   }
 
-  template <u32 kWidth>
   TLX_DEVICE void issue_values() {
-    ptx::pin_registers(out.d);
+    out.pin();
     ptx::wgmma_fence();
-    async_dot_nn<Element, typename Config::ValueTile, kWidth>(out, probabilities, value_tile,
-                                                              !current_first);
+    async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile,
+                                                      !current_first);
     ptx::wgmma_commit_group();
   }
 
@@ -314,16 +312,16 @@ struct SoftmaxRole {
     take_turn();
     issue_scores(scores);
     value_tile = values.wait();
-    issue_values<kKeys>();
+    issue_values();
     pass_turn();
     current_first = false;
     ptx::wgmma_wait_group<1>();
-    ptx::pin_registers(scores.d);
+    scores.pin();
     float sum[2];
     const bool fits = optimistic_softmax(scores, state, sum, p.scale);
     const bool exceptional = ptx::bar_any(kVoteBarrier + group, kWarpgroupThreads, !fits);
     ptx::wgmma_wait_group<0>();
-    ptx::pin_registers(out.d);
+    out.pin();
     values.release(one_lane);
     if (ptx::any(exceptional)) return false;
     keys.release(one_lane);
@@ -340,7 +338,7 @@ struct SoftmaxRole {
     Accumulator<kKeys> scores;
     issue_scores(scores);
     ptx::wgmma_wait_group<0>();
-    ptx::pin_registers(scores.d);
+    scores.pin();
     keys.release(one_lane);
     float shrink[2];
     weigh(scores, false, shrink);
@@ -357,16 +355,16 @@ struct SoftmaxRole {
     take_turn();
     issue_scores(scores);
     value_tile = values.wait();
-    issue_values<kKeys>();  // only the last block of a tile is narrow
+    issue_values();
     pass_turn();
     current_first = false;
     ptx::wgmma_wait_group<1>();
-    ptx::pin_registers(scores.d);
+    scores.pin();
     keys.release(one_lane);
     float shrink[2];
     weigh(scores, kMasked, shrink);
     ptx::wgmma_wait_group<0>();
-    ptx::pin_registers(out.d);
+    out.pin();
     values.release(one_lane);
     if constexpr (Config::kSoftmax) rescale(shrink);
     pack_operand<Element>(probabilities, scores);
@@ -376,9 +374,8 @@ struct SoftmaxRole {
   // A boundary between tiles. kScores: this group multiplies the first scores of the next tile;
   // kValues: the last values of the current one. A group whose half of a tile is empty still takes
   // its turns and gives the tiles back.
-  template <bool kScores, u32 kValueKeys>
+  template <bool kScores, bool kValues>
   TLX_DEVICE void change_tile() {
-    constexpr bool kValues = kValueKeys != 0;
     Accumulator<kKeys> scores;
     if (has_next()) {
       query_tile = queries.wait();
@@ -387,7 +384,7 @@ struct SoftmaxRole {
     take_turn();
     if constexpr (kScores) issue_scores(scores);
     if (has_current) value_tile = values.wait();
-    if constexpr (kValues) issue_values<kValueKeys>();
+    if constexpr (kValues) issue_values();
     pass_turn();
 
     float shrink[2];
@@ -396,7 +393,7 @@ struct SoftmaxRole {
       row_keys = keys_of_rows<Config>(p, tile, group * 64, thread);
       state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
-      ptx::pin_registers(scores.d);
+      scores.pin();
     }
     if (has_next()) {
       keys.release(one_lane);
@@ -408,7 +405,7 @@ struct SoftmaxRole {
     }
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
-      ptx::pin_registers(out.d);
+      out.pin();
     }
     if (has_current) {
       values.release(one_lane);
@@ -420,7 +417,6 @@ struct SoftmaxRole {
     has_current = has_next();
     current_active = next_active;
     current_first = true;
-    current_narrow = false;
     output = {tile.q_first, tile.rows, head};
   }
 
@@ -448,7 +444,6 @@ struct SoftmaxRole {
     while (block < wide) steady<true, kKeys>();
     if (narrow_last) {
       steady<true, kNarrow>();
-      current_narrow = true;
     }
   }
 
@@ -465,17 +460,17 @@ struct SoftmaxRole {
   }
 
   TLX_DEVICE void run() {
-    receive();
     if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
-    while (has_next() || has_current) {
+    while (true) {
+      receive();
       if (next_active && current_active) {
-        current_narrow ? change_tile<true, kNarrow>() : change_tile<true, kKeys>();
+        change_tile<true, true>();
       } else if (next_active) {
-        change_tile<true, 0>();
+        change_tile<true, false>();
       } else if (current_active) {
-        current_narrow ? change_tile<false, kNarrow>() : change_tile<false, kKeys>();
-      } else {
-        change_tile<false, 0>();
+        change_tile<false, true>();
+      } else if (has_next() || has_current) {
+        change_tile<false, false>();
       }
       if (!has_current) break;
       if (current_active) {
@@ -484,7 +479,6 @@ struct SoftmaxRole {
         skip_blocks();
       }
       if (blocks > 1) queries.release(one_lane);
-      receive();
     }
     if (group == 0) take_turn();  // the turn that group 1 left, so that none is pending
   }
