@@ -17,7 +17,7 @@ endif()
 
 add_library(jfa_warnings INTERFACE)
 target_compile_options(jfa_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-                                              -Woverloaded-virtual -Wnull-dereference)
+                                              -Woverloaded-virtual)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 takes `"text" + std::string` for an overlapping copy (GCC bug 105651).
   target_compile_options(jfa_warnings INTERFACE -Wno-restrict)
