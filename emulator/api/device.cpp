@@ -18,6 +18,7 @@ constexpr std::uint32_t kMaxThreadsPerBlock = 1024;
 constexpr std::uint32_t kMaxClusterSize = 16;
 constexpr std::uint32_t kMaxSharedBytes = 227 * 1024;
 constexpr std::uint64_t kMaxResidentCtas = 256;
+constexpr std::size_t kMaxPrinted = std::size_t{64} << 20;
 
 void require(bool condition, const std::string& message) {
   if (!condition) throw Error(ErrorKind::invalid_argument, message);
@@ -35,28 +36,35 @@ LaunchConfig checked(const ir::Kernel& kernel, LaunchConfig config) {
   require(config.grid.count() != 0, name + "grid " + text(config.grid) + " is empty");
   require(config.grid.y <= 65535 && config.grid.z <= 65535 && config.grid.x <= 0x7fffffff,
           name + "grid " + text(config.grid) + " exceeds 2147483647x65535x65535");
-  require(config.block.count() != 0 && config.block.count() <= kMaxThreadsPerBlock && config.block.z <= 64,
+  require(config.block.count() != 0 && config.block.count() <= kMaxThreadsPerBlock &&
+              config.block.z <= 64,
           name + "block " + text(config.block) + " must have 1 … 1024 threads, z up to 64");
   if (info.required_block)
     require(config.block.x == info.required_block->x && config.block.y == info.required_block->y &&
                 config.block.z == info.required_block->z,
-            name + "block " + text(config.block) + " is not the required " + text(*info.required_block));
+            name + "block " + text(config.block) + " is not the required " +
+                text(*info.required_block));
   if (info.maximum_block)
     require(config.block.count() <= info.maximum_block->count(),
-            name + "block " + text(config.block) + " has more threads than .maxntid " + text(*info.maximum_block));
+            name + "block " + text(config.block) + " has more threads than .maxntid " +
+                text(*info.maximum_block));
   if (info.required_cluster)
-    require(config.cluster.x == info.required_cluster->x && config.cluster.y == info.required_cluster->y &&
+    require(config.cluster.x == info.required_cluster->x &&
+                config.cluster.y == info.required_cluster->y &&
                 config.cluster.z == info.required_cluster->z,
-            name + "cluster " + text(config.cluster) + " is not the required " + text(*info.required_cluster));
+            name + "cluster " + text(config.cluster) + " is not the required " +
+                text(*info.required_cluster));
   require(config.cluster.count() != 0 && config.cluster.count() <= kMaxClusterSize,
           name + "cluster " + text(config.cluster) + " must have 1 … 16 blocks");
   require(config.grid.x % config.cluster.x == 0 && config.grid.y % config.cluster.y == 0 &&
               config.grid.z % config.cluster.z == 0,
-          name + "grid " + text(config.grid) + " is not a multiple of the cluster " + text(config.cluster));
-  const std::uint64_t shared = std::uint64_t{kernel.static_shared_end} - kernel.shared_base + config.dynamic_shared_bytes;
+          name + "grid " + text(config.grid) + " is not a multiple of the cluster " +
+              text(config.cluster));
+  const std::uint64_t shared =
+      std::uint64_t{kernel.static_shared_end} - kernel.shared_base + config.dynamic_shared_bytes;
   require(shared <= kMaxSharedBytes, name + std::to_string(shared) + " bytes of shared memory (" +
-                                         std::to_string(config.dynamic_shared_bytes) + " dynamic) exceed " +
-                                         std::to_string(kMaxSharedBytes));
+                                         std::to_string(config.dynamic_shared_bytes) +
+                                         " dynamic) exceed " + std::to_string(kMaxSharedBytes));
   require(config.grid.count() / config.cluster.count() <= 0xffffffff, name + "too many clusters");
   return config;
 }
@@ -65,7 +73,8 @@ LaunchConfig checked(const ir::Kernel& kernel, LaunchConfig config) {
 /// clusters may wait for each other as far as they fit on a device at once.
 class Worker {
  public:
-  Worker(exec::Launch& launch, std::atomic<std::uint64_t>& next, std::uint64_t total, std::uint64_t resident)
+  Worker(exec::Launch& launch, std::atomic<std::uint64_t>& next, std::uint64_t total,
+         std::uint64_t resident)
       : launch_(launch), next_(next), total_(total), resident_(resident) {}
 
   void run() {
@@ -73,6 +82,10 @@ class Worker {
       while (advance()) {
       }
     } catch (const exec::Fault&) {
+    } catch (const std::exception& problem) {  // e.g. no memory for the registers of a cluster
+      launch_.reports->add(ReportKind::illegal_instruction, nullptr,
+                           std::string("the emulator cannot go on: ") + problem.what(), nullptr);
+      launch_.stop.store(true);
     }
   }
 
@@ -111,7 +124,8 @@ class Worker {
 
 struct Device::Impl {
   explicit Impl(DeviceOptions options_in)
-      : options(std::move(options_in)), memory(std::make_shared<mem::GlobalMemory>(options.memory_limit_bytes)) {}
+      : options(std::move(options_in)),
+        memory(std::make_shared<mem::GlobalMemory>(options.memory_limit_bytes)) {}
 
   DeviceOptions options;
   std::shared_ptr<mem::GlobalMemory> memory;
@@ -136,11 +150,13 @@ namespace {
 
 void check_options(const DeviceOptions& options) {
   require(options.shared_base >= 16 && options.shared_base % 16 == 0 && options.shared_base <= 1024,
-          "shared_base must be a multiple of 16 in 16 … 1024, not " + std::to_string(options.shared_base));
+          "shared_base must be a multiple of 16 in 16 … 1024, not " +
+              std::to_string(options.shared_base));
   require(options.multiprocessors != 0, "multiprocessors must not be 0");
 #if defined(__x86_64__) && defined(__AVX2__)
   require(__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0,
-          "this build of the emulator needs a processor with AVX2 and FMA; configure with -DPTXEMU_MARCH=x86-64");
+          "this build of the emulator needs a processor with AVX2 and FMA; configure with "
+          "-DPTXEMU_MARCH=x86-64");
 #endif
 }
 
@@ -155,7 +171,9 @@ Device::~Device() = default;
 Device::Device(Device&&) noexcept = default;
 Device& Device::operator=(Device&&) noexcept = default;
 
-const DeviceOptions& Device::options() const noexcept { return impl_->options; }
+const DeviceOptions& Device::options() const noexcept {
+  return impl_->options;
+}
 
 void Device::set_options(DeviceOptions options) {
   check_options(options);
@@ -163,7 +181,8 @@ void Device::set_options(DeviceOptions options) {
   const Checks now = options.checks;
   impl_->memory->set_limit(options.memory_limit_bytes);
   impl_->options = std::move(options);
-  if (before.races != now.races || before.uninitialised != now.uninitialised || before.protocol != now.protocol)
+  if (before.races != now.races || before.uninitialised != now.uninitialised ||
+      before.protocol != now.protocol)
     impl_->make_observer();
 }
 
@@ -181,7 +200,8 @@ void Device::free(DevicePointer address) {
 
 void Device::register_host_memory(const void* host, std::uint64_t bytes, bool read_only) {
   impl_->memory->add_host_range(host, bytes, read_only);
-  if (impl_->observer) impl_->observer->on_global_allocate(reinterpret_cast<DevicePointer>(host), bytes, true);
+  if (impl_->observer)
+    impl_->observer->on_global_allocate(reinterpret_cast<DevicePointer>(host), bytes, true);
 }
 void Device::unregister_host_memory(const void* host) {
   impl_->memory->remove_host_range(host);
@@ -217,15 +237,16 @@ void Device::fill32(DevicePointer destination, std::uint32_t value, std::uint64_
 }
 
 Module Device::load(std::string_view ptx, std::string_view name) {
-  return Module(std::make_shared<Module::Impl>(ptx, name, impl_->memory, impl_->options.shared_base));
+  return Module(
+      std::make_shared<Module::Impl>(ptx, name, impl_->memory, impl_->options.shared_base));
 }
 
-LaunchResult Device::launch(const Module& module, std::string_view kernel, const LaunchConfig& config,
-                            std::span<const void* const> arguments) {
+LaunchResult Device::launch(const Module& module, std::string_view kernel,
+                            const LaunchConfig& config, std::span<const void* const> arguments) {
   const KernelInfo& info = module.kernel(kernel);
   require(arguments.size() == info.parameters.size(),
-          "launch of '" + info.name + "' passes " + std::to_string(arguments.size()) + " arguments; it takes " +
-              std::to_string(info.parameters.size()));
+          "launch of '" + info.name + "' passes " + std::to_string(arguments.size()) +
+              " arguments; it takes " + std::to_string(info.parameters.size()));
   std::vector<std::byte> block(info.parameter_bytes);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     require(arguments[i] != nullptr || info.parameters[i].bytes == 0,
@@ -236,7 +257,8 @@ LaunchResult Device::launch(const Module& module, std::string_view kernel, const
   return launch_packed(module, kernel, config, block);
 }
 
-LaunchResult Device::launch_packed(const Module& module, std::string_view name, const LaunchConfig& config,
+LaunchResult Device::launch_packed(const Module& module, std::string_view name,
+                                   const LaunchConfig& config,
                                    std::span<const std::byte> parameters) {
   const ir::Kernel& kernel = module.impl()->kernel(name);
   require(module.impl()->memory == impl_->memory, "the module was loaded on another device");
@@ -259,7 +281,7 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name, 
     const std::lock_guard lock(print_mutex);
     if (impl_->options.print) {
       impl_->options.print(text);
-    } else {
+    } else if (result.printed.size() < kMaxPrinted) {
       result.printed += text;
     }
   };
@@ -275,9 +297,11 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name, 
 
   const std::uint64_t cluster_size = launch.config.cluster.count();
   const std::uint64_t total = launch.config.grid.count() / cluster_size;
-  std::uint64_t threads = impl_->options.threads != 0 ? impl_->options.threads : std::thread::hardware_concurrency();
+  std::uint64_t threads =
+      impl_->options.threads != 0 ? impl_->options.threads : std::thread::hardware_concurrency();
   threads = std::clamp<std::uint64_t>(threads, 1, std::min<std::uint64_t>(total, 256));
-  const std::uint64_t resident = std::max<std::uint64_t>(1, kMaxResidentCtas / cluster_size / threads);
+  const std::uint64_t resident =
+      std::max<std::uint64_t>(1, kMaxResidentCtas / cluster_size / threads);
   std::atomic<std::uint64_t> next{0};
   {
     std::vector<std::jthread> pool;
@@ -286,7 +310,8 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name, 
     Worker(launch, next, total, resident).run();
   }
   result.completed = !launch.stop.load();
-  if (impl_->observer) impl_->observer->on_kernel_end();  // after a fault, too: the next launch starts afresh
+  if (impl_->observer)
+    impl_->observer->on_kernel_end();  // after a fault, too: the next launch starts afresh
   result.reports = impl_->reports.take();
   Statistics& statistics = result.statistics;
   statistics.warp_instructions = launch.warp_instructions;
@@ -294,7 +319,8 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name, 
   statistics.async_operations = launch.async_operations;
   statistics.tensor_flops = launch.tensor_flops;
   statistics.clusters = std::min<std::uint64_t>(next.load(), total);
-  statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - launch.start).count();
+  statistics.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - launch.start).count();
   return result;
 }
 

@@ -8,8 +8,8 @@
 
 namespace ptxemu {
 
-Module::Impl::Impl(std::string_view ptx, std::string_view name, std::shared_ptr<mem::GlobalMemory> memory_in,
-                   std::uint32_t shared_base)
+Module::Impl::Impl(std::string_view ptx, std::string_view name,
+                   std::shared_ptr<mem::GlobalMemory> memory_in, std::uint32_t shared_base)
     : memory(std::move(memory_in)), parsed(ptx::parse(ptx, name)) {
   try {
     place_variables();
@@ -45,7 +45,8 @@ void Module::Impl::place_variables() {
   for (const ptx::Variable* v : parsed->globals) {
     if (v->space == ptx::StateSpace::shared || v->is_extern) continue;
     // Uninitialised globals are zero, as in CUDA.
-    const std::uint64_t address = memory->allocate(v->bytes, v->name, v->space == ptx::StateSpace::constant);
+    const std::uint64_t address =
+        memory->allocate(v->bytes, v->name, v->space == ptx::StateSpace::constant);
     addresses.emplace(v, address);
     by_name.emplace(v->name, v);
     auto* bytes = reinterpret_cast<std::byte*>(address);
@@ -57,7 +58,8 @@ void Module::Impl::place_variables() {
     for (const ptx::Initialiser::Relocation& r : variable->initialiser.relocations) {
       const auto target = by_name.find(r.symbol);
       std::uint64_t value = 0;  // functions in initialisers have no address here
-      if (target != by_name.end()) value = addresses.at(target->second) + static_cast<std::uint64_t>(r.addend);
+      if (target != by_name.end())
+        value = addresses.at(target->second) + static_cast<std::uint64_t>(r.addend);
       std::memcpy(reinterpret_cast<std::byte*>(address) + r.offset, &value, sizeof value);
     }
   }
@@ -69,7 +71,8 @@ const ir::Kernel& Module::Impl::kernel(std::string_view name) const {
     if (kernel->info.name == name) return *kernel;
     names += " " + kernel->info.name;
   }
-  throw Error(ErrorKind::not_found, "there is no kernel '" + std::string(name) + "' in " + parsed->name +
+  throw Error(ErrorKind::not_found, "there is no kernel '" + std::string(name) + "' in " +
+                                        parsed->name +
                                         "; it has:" + (names.empty() ? " none" : names));
 }
 
@@ -79,13 +82,16 @@ std::vector<std::string> Module::kernel_names() const {
   return names;
 }
 
-const KernelInfo& Module::kernel(std::string_view name) const { return impl_->kernel(name).info; }
+const KernelInfo& Module::kernel(std::string_view name) const {
+  return impl_->kernel(name).info;
+}
 
 Module::Global Module::global(std::string_view name) const {
   for (const auto& [variable, address] : impl_->addresses) {
     if (variable->name == name) return {address, variable->bytes};
   }
-  throw Error(ErrorKind::not_found, "there is no .global or .const variable '" + std::string(name) + "'");
+  throw Error(ErrorKind::not_found,
+              "there is no .global or .const variable '" + std::string(name) + "'");
 }
 
 }  // namespace ptxemu

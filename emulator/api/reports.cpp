@@ -5,22 +5,38 @@ namespace ptxemu {
 
 std::string_view to_string(ReportKind kind) {
   switch (kind) {
-    case ReportKind::data_race: return "data race";
-    case ReportKind::missing_fence: return "missing fence";
-    case ReportKind::uninitialised: return "uninitialised data";
-    case ReportKind::out_of_bounds: return "out of bounds";
-    case ReportKind::misaligned: return "misaligned";
-    case ReportKind::barrier_protocol: return "barrier protocol";
-    case ReportKind::deadlock: return "deadlock";
-    case ReportKind::in_flight_reuse: return "in-flight reuse";
-    case ReportKind::bad_descriptor: return "bad descriptor";
-    case ReportKind::register_budget: return "register budget";
-    case ReportKind::left_pending: return "left pending";
-    case ReportKind::divergence: return "divergence";
-    case ReportKind::illegal_instruction: return "illegal instruction";
-    case ReportKind::trap: return "trap";
-    case ReportKind::assertion: return "assertion";
-    case ReportKind::budget_exceeded: return "budget exceeded";
+    case ReportKind::data_race:
+      return "data race";
+    case ReportKind::missing_fence:
+      return "missing fence";
+    case ReportKind::uninitialised:
+      return "uninitialised data";
+    case ReportKind::out_of_bounds:
+      return "out of bounds";
+    case ReportKind::misaligned:
+      return "misaligned";
+    case ReportKind::barrier_protocol:
+      return "barrier protocol";
+    case ReportKind::deadlock:
+      return "deadlock";
+    case ReportKind::in_flight_reuse:
+      return "in-flight reuse";
+    case ReportKind::bad_descriptor:
+      return "bad descriptor";
+    case ReportKind::register_budget:
+      return "register budget";
+    case ReportKind::left_pending:
+      return "left pending";
+    case ReportKind::divergence:
+      return "divergence";
+    case ReportKind::illegal_instruction:
+      return "illegal instruction";
+    case ReportKind::trap:
+      return "trap";
+    case ReportKind::assertion:
+      return "assertion";
+    case ReportKind::budget_exceeded:
+      return "budget exceeded";
   }
   return "?";
 }

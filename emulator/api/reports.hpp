@@ -24,7 +24,8 @@ class Reports final : public exec::ReportSink {
   const ir::Kernel* kernel_ = nullptr;
   std::uint32_t limit_ = 0;
   std::vector<Report> reports_;
-  std::map<std::tuple<ReportKind, const exec::Instruction*, const exec::Instruction*>, std::size_t> known_;
+  std::map<std::tuple<ReportKind, const exec::Instruction*, const exec::Instruction*>, std::size_t>
+      known_;
 };
 
 }  // namespace ptxemu

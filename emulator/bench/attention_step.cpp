@@ -1,4 +1,5 @@
-// Times attention steps (see attention_step.cu) without checkers, with all of them, and on two threads.
+// Times attention steps (see attention_step.cu) without checkers, with all of them, and on two
+// threads.
 #include <cstdio>
 #include <fstream>
 #include <random>
@@ -16,7 +17,8 @@ using namespace ptxemu;
 constexpr std::size_t kTileBytes = 128 * 128 * 2;
 constexpr std::uint32_t kSharedBytes = 3 * kTileBytes + 1024;
 
-void measure(const std::string& ptx, const char* name, DeviceOptions options, std::uint32_t blocks, int steps) {
+void measure(const std::string& ptx, const char* name, DeviceOptions options, std::uint32_t blocks,
+             int steps) {
   Device device(options);
   const Module module = device.load(ptx, "attention_step.ptx");
   std::mt19937 generator(3);
@@ -38,7 +40,8 @@ void measure(const std::string& ptx, const char* name, DeviceOptions options, st
   for (const Report& report : result.reports) std::printf("%s\n", to_string(report).c_str());
   const Statistics& s = result.statistics;
   std::printf("%-28s %8.3f ms per step  %8.2f M warp-instructions/s  %6.2f GFLOP/s\n", name,
-              s.seconds * 1e3 / steps / blocks, static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
+              s.seconds * 1e3 / steps / blocks,
+              static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
               static_cast<double>(s.tensor_flops) / s.seconds * 1e-9);
 }
 

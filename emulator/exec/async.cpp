@@ -29,7 +29,10 @@ struct CpAsync final : AsyncOperation {
       const auto l = static_cast<std::size_t>(std::countr_zero(rest));
       std::byte* to = cta->shared.data() + destination[l];
       if (size[l] != 0)
-        std::memcpy(to, context.global_pointer(*instruction, source[l], size[l], AccessKind::read, LaneMask{1} << l), size[l]);
+        std::memcpy(to,
+                    context.global_pointer(*instruction, source[l], size[l], AccessKind::read,
+                                           LaneMask{1} << l),
+                    size[l]);
       std::memset(to + size[l], 0, bytes - size[l]);
       if (cluster.observed()) {
         if (size[l] != 0) reads.push_back({source[l], size[l]});
@@ -57,7 +60,8 @@ struct CpAsync final : AsyncOperation {
 };
 
 Action cp_async(Context& c, const Instruction& in, LaneMask lanes) {
-  auto operation = c.cluster->make_operation<CpAsync>(c, in, lanes, AgentKind::cp_async, Completion::cp_async_group);
+  auto operation = c.cluster->make_operation<CpAsync>(c, in, lanes, AgentKind::cp_async,
+                                                      Completion::cp_async_group);
   operation->bytes = static_cast<U32>(in.immediate);
   Context::Addresses destination, source;
   c.addresses(in.addresses[0], lanes, destination);
@@ -66,16 +70,19 @@ Action cp_async(Context& c, const Instruction& in, LaneMask lanes) {
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const auto l = static_cast<std::size_t>(std::countr_zero(rest));
     const LaneMask lane = LaneMask{1} << l;
-    const auto place = c.shared_place(in, ir::Space::shared, destination[l], operation->bytes, operation->bytes, lane);
+    const auto place = c.shared_place(in, ir::Space::shared, destination[l], operation->bytes,
+                                      operation->bytes, lane);
     operation->destination[l] = place.offset;
     operation->source[l] = source[l];
     U32 size = in.a.present() ? c.row<const U32>(in.a)[l] : operation->bytes;
     if ((ignored & lane) != 0) size = 0;
     if (size > operation->bytes)
       c.fault(ReportKind::illegal_instruction, in, lane,
-              "cp.async source size " + std::to_string(size) + " exceeds its size of " + std::to_string(operation->bytes));
+              "cp.async source size " + std::to_string(size) + " exceeds its size of " +
+                  std::to_string(operation->bytes));
     if (source[l] % operation->bytes != 0)
-      c.fault(ReportKind::misaligned, in, lane, "cp.async source address is not a multiple of " + std::to_string(operation->bytes));
+      c.fault(ReportKind::misaligned, in, lane,
+              "cp.async source address is not a multiple of " + std::to_string(operation->bytes));
     operation->size[l] = size;
   }
   c.warp->cp_async.add(operation->id, lanes);
@@ -96,8 +103,7 @@ void bind_cp_async(Decode& d) {
   const std::size_t rest = d.operand_count() - (policy ? 1 : 0);
   if (rest == 4) {
     const ptx::Operand& o = d.operand(3);
-    const bool predicate = o.kind == ptx::Operand::Kind::reg &&
-                           d.is_predicate(o);
+    const bool predicate = o.kind == ptx::Operand::Kind::reg && d.is_predicate(o);
     if (predicate) {
       d.out.c = d.predicate(o);
     } else {
@@ -162,7 +168,8 @@ struct CpAsyncArrive final : AsyncOperation {
   bool blocked() const override { return !warp->cp_async.idle_before(lanes, id); }
 };
 Action cp_arrive(Context& c, const Instruction& in, LaneMask lanes) {
-  auto operation = c.cluster->make_operation<CpAsyncArrive>(c, in, lanes, AgentKind::cp_async, Completion::mbarrier);
+  auto operation = c.cluster->make_operation<CpAsyncArrive>(c, in, lanes, AgentKind::cp_async,
+                                                            Completion::mbarrier);
   Context::Addresses addresses;
   c.addresses(in.addresses[0], lanes, addresses);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
@@ -239,18 +246,28 @@ struct StAsync final : AsyncOperation {
   [[nodiscard]] U64 apply(U64 old, U64 with) const {
     const bool is_signed = ir::is_signed(type);
     const auto less = [&](U64 x, U64 y) {
-      if (bytes == 8) return is_signed ? static_cast<std::int64_t>(x) < static_cast<std::int64_t>(y) : x < y;
-      return is_signed ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(y) : static_cast<U32>(x) < static_cast<U32>(y);
+      if (bytes == 8)
+        return is_signed ? static_cast<std::int64_t>(x) < static_cast<std::int64_t>(y) : x < y;
+      return is_signed ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(y)
+                       : static_cast<U32>(x) < static_cast<U32>(y);
     };
     switch (reduction) {
-      case 0: return old + with;
-      case 1: return less(with, old) ? with : old;
-      case 2: return less(old, with) ? with : old;
-      case 3: return old >= with ? 0 : old + 1;
-      case 4: return old == 0 || old > with ? with : old - 1;
-      case 5: return old & with;
-      case 6: return old | with;
-      default: return old ^ with;
+      case 0:
+        return old + with;
+      case 1:
+        return less(with, old) ? with : old;
+      case 2:
+        return less(old, with) ? with : old;
+      case 3:
+        return old >= with ? 0 : old + 1;
+      case 4:
+        return old == 0 || old > with ? with : old - 1;
+      case 5:
+        return old & with;
+      case 6:
+        return old | with;
+      default:
+        return old ^ with;
     }
   }
 };
@@ -264,11 +281,13 @@ Action st_async(Context& c, const Instruction& in, LaneMask lanes) {
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const auto l = static_cast<std::size_t>(std::countr_zero(rest));
     const LaneMask lane = LaneMask{1} << l;
-    auto operation = c.cluster->make_operation<StAsync>(c, in, lane, AgentKind::st_async, Completion::mbarrier);
+    auto operation =
+        c.cluster->make_operation<StAsync>(c, in, lane, AgentKind::st_async, Completion::mbarrier);
     const auto place = c.shared_place(in, ir::Space::shared_cluster, target[l], bytes, bytes, lane);
     const auto at = c.shared_place(in, ir::Space::shared_cluster, barrier[l], 8, 8, lane);
     if (place.cta != at.cta)
-      c.fault(ReportKind::barrier_protocol, in, lane, "the barrier of st.async/red.async must lie in the CTA of the destination");
+      c.fault(ReportKind::barrier_protocol, in, lane,
+              "the barrier of st.async/red.async must lie in the CTA of the destination");
     operation->target = place.cta;
     operation->offset = place.offset;
     operation->barrier = at.offset;
@@ -277,7 +296,8 @@ Action st_async(Context& c, const Instruction& in, LaneMask lanes) {
     operation->reduction = static_cast<int>(in.immediate);
     for (std::size_t e = 0; e < in.list.size(); ++e) {
       const std::size_t slot = element == 8 ? 8 : 4;
-      std::memcpy(operation->value.data() + e * element, c.row<const std::byte>(in.list[e]) + l * slot, element);
+      std::memcpy(operation->value.data() + e * element,
+                  c.row<const std::byte>(in.list[e]) + l * slot, element);
     }
     c.cluster->issue(std::move(operation));
   }
@@ -288,13 +308,15 @@ void bind_st_async(Decode& d) {
   d.require_operands(3, 3);
   const Type type = d.type();
   const std::size_t count = d.has("v2") ? 2 : d.has("v4") ? 4 : 1;
-  if (ir::bit_size(type) / 8 * static_cast<int>(count) > 16) d.fail("st.async moves at most 16 bytes");
+  if (ir::bit_size(type) / 8 * static_cast<int>(count) > 16)
+    d.fail("st.async moves at most 16 bytes");
   d.out.category = ir::Category::async_copy;
   d.out.type = type;
   d.out.elements = static_cast<std::uint8_t>(count);
   d.out.immediate = -1;
   if (kReduce) {
-    static constexpr std::string_view kOps[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
+    static constexpr std::string_view kOps[] = {"add", "min", "max", "inc",
+                                                "dec", "and", "or",  "xor"};
     for (std::size_t i = 0; i < std::size(kOps); ++i) {
       if (d.has(kOps[i])) d.out.immediate = static_cast<std::int64_t>(i);
     }
@@ -311,12 +333,20 @@ constexpr ir::OpcodeRow kRows[] = {
     {"cp.async.wait_group", "", bind_wait},
     {"cp.async.wait_all", "", bind_wait_all},
     {"cp.async.mbarrier.arrive", "[noinc] [shared|shared::cta] b64", bind_cp_arrive},
-    {"st.async", "[weak] [shared::cluster] mbarrier::complete_tx::bytes [v2|v4] b32|b64|u32|u64|s32|s64|f32|f64", bind_st_async<false>},
-    {"red.async", "[relaxed] [cluster] [shared::cluster] mbarrier::complete_tx::bytes add|min|max|inc|dec|and|or|xor u32|s32|u64|s64|b32|b64", bind_st_async<true>},
+    {"st.async",
+     "[weak] [shared::cluster] mbarrier::complete_tx::bytes [v2|v4] "
+     "b32|b64|u32|u64|s32|s64|f32|f64",
+     bind_st_async<false>},
+    {"red.async",
+     "[relaxed] [cluster] [shared::cluster] mbarrier::complete_tx::bytes "
+     "add|min|max|inc|dec|and|or|xor u32|s32|u64|s64|b32|b64",
+     bind_st_async<true>},
 };
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> async_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> async_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

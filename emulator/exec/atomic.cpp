@@ -41,13 +41,20 @@ U16 half_min_max(U16 a, U16 b, Format format) {
 /// `ftz`: binary32 sums on global memory flush subnormals, those on shared memory do not.
 U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other, bool ftz) {
   switch (op) {
-    case AtomicOp::bit_and: return old & value;
-    case AtomicOp::bit_or: return old | value;
-    case AtomicOp::bit_xor: return old ^ value;
-    case AtomicOp::exch: return value;
-    case AtomicOp::cas: return old == value ? other : old;
-    case AtomicOp::inc: return old >= value ? 0 : old + 1;
-    case AtomicOp::dec: return old == 0 || old > value ? value : old - 1;
+    case AtomicOp::bit_and:
+      return old & value;
+    case AtomicOp::bit_or:
+      return old | value;
+    case AtomicOp::bit_xor:
+      return old ^ value;
+    case AtomicOp::exch:
+      return value;
+    case AtomicOp::cas:
+      return old == value ? other : old;
+    case AtomicOp::inc:
+      return old >= value ? 0 : old + 1;
+    case AtomicOp::dec:
+      return old == 0 || old > value ? value : old - 1;
     case AtomicOp::add:
       switch (type) {
         case Type::f32: {
@@ -59,12 +66,18 @@ U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other, bool ftz) {
           return std::bit_cast<U32>(canonical(ftz ? flush<true>(sum) : sum));
         }
         case Type::f64:
-          return std::bit_cast<U64>(canonical(std::bit_cast<double>(old) + std::bit_cast<double>(value)));
-        case Type::f16: return numeric::half_add(Format::f16, U16(old), U16(value));
-        case Type::bf16: return numeric::half_add(Format::bf16, U16(old), U16(value));
-        case Type::f16x2: return add_halves(U32(old), U32(value), Format::f16);
-        case Type::bf16x2: return add_halves(U32(old), U32(value), Format::bf16);
-        default: return old + value;
+          return std::bit_cast<U64>(
+              canonical(std::bit_cast<double>(old) + std::bit_cast<double>(value)));
+        case Type::f16:
+          return numeric::half_add(Format::f16, U16(old), U16(value));
+        case Type::bf16:
+          return numeric::half_add(Format::bf16, U16(old), U16(value));
+        case Type::f16x2:
+          return add_halves(U32(old), U32(value), Format::f16);
+        case Type::bf16x2:
+          return add_halves(U32(old), U32(value), Format::bf16);
+        default:
+          return old + value;
       }
     case AtomicOp::min:
     case AtomicOp::max: {
@@ -74,17 +87,26 @@ U64 combine(AtomicOp op, Type type, U64 old, U64 value, U64 other, bool ftz) {
         case Type::f16:
         case Type::bf16: {
           const Format format = type == Type::f16 ? Format::f16 : Format::bf16;
-          return maximum ? half_min_max<true>(U16(old), U16(value), format) : half_min_max<false>(U16(old), U16(value), format);
+          return maximum ? half_min_max<true>(U16(old), U16(value), format)
+                         : half_min_max<false>(U16(old), U16(value), format);
         }
         case Type::f16x2:
         case Type::bf16x2: {
           const Format format = type == Type::f16x2 ? Format::f16 : Format::bf16;
-          const auto part = [&](U16 a, U16 b) { return maximum ? half_min_max<true>(a, b, format) : half_min_max<false>(a, b, format); };
+          const auto part = [&](U16 a, U16 b) {
+            return maximum ? half_min_max<true>(a, b, format) : half_min_max<false>(a, b, format);
+          };
           return part(U16(old), U16(value)) | U64{part(U16(old >> 16), U16(value >> 16))} << 16;
         }
-        case Type::s32: larger = static_cast<std::int32_t>(old) > static_cast<std::int32_t>(value); break;
-        case Type::s64: larger = static_cast<std::int64_t>(old) > static_cast<std::int64_t>(value); break;
-        default: larger = old > value; break;
+        case Type::s32:
+          larger = static_cast<std::int32_t>(old) > static_cast<std::int32_t>(value);
+          break;
+        case Type::s64:
+          larger = static_cast<std::int64_t>(old) > static_cast<std::int64_t>(value);
+          break;
+        default:
+          larger = old > value;
+          break;
       }
       return larger == maximum ? old : value;
     }
@@ -99,7 +121,8 @@ T update(std::byte* place, AtomicOp op, Type type, T value, T other, bool ftz) {
   T old = __atomic_load_n(target, __ATOMIC_ACQUIRE);
   while (true) {
     const T next = static_cast<T>(combine(op, type, old, value, other, ftz));
-    if (__atomic_compare_exchange_n(target, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return old;
+    if (__atomic_compare_exchange_n(target, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      return old;
   }
 }
 
@@ -110,7 +133,8 @@ Action atomic(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
   const U32 bytes = static_cast<U32>(sizeof(T)) * in.elements;
-  c.resolve(in, {in.space, AccessKind::atomic, bytes, bytes, Proxy::generic, !in.list2.empty()}, lanes, addresses, pointers);
+  c.resolve(in, {in.space, AccessKind::atomic, bytes, bytes, Proxy::generic, !in.list2.empty()},
+            lanes, addresses, pointers);
   c.cluster->note_progress();
   const auto op = static_cast<AtomicOp>(in.flags);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
@@ -132,7 +156,8 @@ Action atomic128(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Addresses addresses;
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
-  c.resolve(in, {in.space, AccessKind::atomic, 16, 16, Proxy::generic, true}, lanes, addresses, pointers);
+  c.resolve(in, {in.space, AccessKind::atomic, 16, 16, Proxy::generic, true}, lanes, addresses,
+            pointers);
   c.cluster->note_progress();
   static std::mutex mutex;  // rare enough
   const std::lock_guard lock(mutex);
@@ -152,7 +177,8 @@ Action atomic128(Context& c, const Instruction& in, LaneMask lanes) {
 }
 
 AtomicOp operation_of(Decode& d) {
-  static constexpr std::string_view kNames[] = {"and", "or", "xor", "add", "inc", "dec", "min", "max", "exch", "cas"};
+  static constexpr std::string_view kNames[] = {"and", "or",  "xor", "add",  "inc",
+                                                "dec", "min", "max", "exch", "cas"};
   for (std::size_t i = 0; i < std::size(kNames); ++i) {
     if (d.has(kNames[i])) return static_cast<AtomicOp>(i);
   }
@@ -165,12 +191,17 @@ bool exists(AtomicOp op, Type type) {
   switch (op) {
     case AtomicOp::bit_and:
     case AtomicOp::bit_or:
-    case AtomicOp::bit_xor: return plain;
-    case AtomicOp::exch: return plain || type == Type::b128;
-    case AtomicOp::cas: return plain || type == Type::b16 || type == Type::b128;
+    case AtomicOp::bit_xor:
+      return plain;
+    case AtomicOp::exch:
+      return plain || type == Type::b128;
+    case AtomicOp::cas:
+      return plain || type == Type::b16 || type == Type::b128;
     case AtomicOp::inc:
-    case AtomicOp::dec: return type == Type::u32;
-    case AtomicOp::add: return !plain && type != Type::b16 && bits <= 64;
+    case AtomicOp::dec:
+      return type == Type::u32;
+    case AtomicOp::add:
+      return !plain && type != Type::b16 && bits <= 64;
     case AtomicOp::min:
     case AtomicOp::max:
       return !plain && type != Type::b16 && type != Type::f32 && type != Type::f64 && bits <= 64;
@@ -191,7 +222,8 @@ void bind_atomic(Decode& d) {
   d.memory_order(ir::Semantics::relaxed);
   if (d.out.scope == ir::Scope::none) d.out.scope = ir::Scope::gpu;
   if (!exists(op, type))
-    d.unsupported("atomic operation and type ." + std::string(ir::to_string(type)) + " do not go together");
+    d.unsupported("atomic operation and type ." + std::string(ir::to_string(type)) +
+                  " do not go together");
   if (!kReturns && op >= AtomicOp::exch) d.unsupported("red has no .exch and no .cas");
   std::size_t next = 0;
   if (kReturns) d.out.list2 = d.destinations(d.operand(next++), type, count);
@@ -200,16 +232,26 @@ void bind_atomic(Decode& d) {
   if (op == AtomicOp::cas) d.out.c = d.source(next++, type);
   if (next < d.operand_count()) d.source(next, Type::b64);  // cache policy
   switch (ir::bit_size(type)) {
-    case 16: d.out.handler = atomic<U16>; break;
-    case 32: d.out.handler = atomic<U32>; break;
-    case 64: d.out.handler = atomic<U64>; break;
-    default: d.out.handler = kReturns ? atomic128 : nullptr; break;
+    case 16:
+      d.out.handler = atomic<U16>;
+      break;
+    case 32:
+      d.out.handler = atomic<U32>;
+      break;
+    case 64:
+      d.out.handler = atomic<U64>;
+      break;
+    default:
+      d.out.handler = kReturns ? atomic128 : nullptr;
+      break;
   }
 }
 
 constexpr std::string_view kAtomic =
-    "[relaxed|acquire|release|acq_rel] [@scope] [global|@shared] and|or|xor|add|inc|dec|min|max|exch|cas "
-    "[noftz] [L2::cache_hint] [v2|v4|v8] b16|b32|b64|b128|u32|u64|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64";
+    "[relaxed|acquire|release|acq_rel] [@scope] [global|@shared] "
+    "and|or|xor|add|inc|dec|min|max|exch|cas "
+    "[noftz] [L2::cache_hint] [v2|v4|v8] "
+    "b16|b32|b64|b128|u32|u64|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64";
 
 constexpr ir::OpcodeRow kRows[] = {
     {"atom", kAtomic, bind_atomic<true>},
@@ -218,6 +260,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> atomic_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> atomic_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

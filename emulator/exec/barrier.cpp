@@ -14,7 +14,8 @@ constexpr U32 kAligned = 1, kWaits = 2;
 // Instruction::flags of bar.red.
 constexpr U32 kRedAnd = 1, kRedOr = 2, kRedPopc = 3;
 
-void tell(Context& c, const Instruction& in, LaneMask lanes, CtaBarrierEvent::Kind kind, U32 id, U32 threads) {
+void tell(Context& c, const Instruction& in, LaneMask lanes, CtaBarrierEvent::Kind kind, U32 id,
+          U32 threads) {
   if (c.observer == nullptr) return;
   CtaBarrierEvent event;
   event.kind = kind;
@@ -38,15 +39,18 @@ Action cta_barrier(Context& c, const Instruction& in, LaneMask lanes) {
     LaneMask same = 0;
     for (LaneMask r = rest; r != 0; r &= r - 1) {
       const LaneMask lane = r & (0 - r);
-      if (c.uniform(in.a, lane) == id && (!in.b.present() || c.uniform(in.b, lane) == threads)) same |= lane;
+      if (c.uniform(in.a, lane) == id && (!in.b.present() || c.uniform(in.b, lane) == threads))
+        same |= lane;
     }
     if (id >= c.cta->barriers.size())
-      c.fault(ReportKind::barrier_protocol, in, same, "barrier number " + std::to_string(id) + " is not in 0 … 15");
+      c.fault(ReportKind::barrier_protocol, in, same,
+              "barrier number " + std::to_string(id) + " is not in 0 … 15");
     if (in.b.present() && (threads == 0 || threads % kWarpSize != 0))
       c.fault(ReportKind::barrier_protocol, in, same,
               "the thread count " + std::to_string(threads) + " is not a positive multiple of 32");
     if (same != rest && waits)
-      c.fault(ReportKind::barrier_protocol, in, same, "lanes of one warp wait at different barriers in one instruction");
+      c.fault(ReportKind::barrier_protocol, in, same,
+              "lanes of one warp wait at different barriers in one instruction");
     rest &= ~same;
     NamedBarrier& barrier = c.cta->barriers[id];
     const U32 arriving = aligned ? kWarpSize : static_cast<U32>(std::popcount(same));
@@ -57,7 +61,8 @@ Action cta_barrier(Context& c, const Instruction& in, LaneMask lanes) {
       barrier.vote_any |= votes;
       barrier.vote_count += static_cast<U32>(std::popcount(votes));
     }
-    tell(c, in, same, waits ? CtaBarrierEvent::Kind::wait : CtaBarrierEvent::Kind::arrive, id, threads);
+    tell(c, in, same, waits ? CtaBarrierEvent::Kind::wait : CtaBarrierEvent::Kind::arrive, id,
+         threads);
     if (waits) {
       c.isolate(same);
       c.split->state = SplitState::cta_barrier;
@@ -95,7 +100,8 @@ void bind_barrier_red(Decode& d) {
   d.out.handler = cta_barrier;
 }
 
-void tell_cluster(Context& c, const Instruction& in, LaneMask lanes, ClusterBarrierEvent::Kind kind) {
+void tell_cluster(Context& c, const Instruction& in, LaneMask lanes,
+                  ClusterBarrierEvent::Kind kind) {
   if (c.observer == nullptr) return;
   ClusterBarrierEvent event;
   event.kind = kind;
@@ -177,7 +183,8 @@ void bind_fence_as(Decode& d, FenceKind kind, ir::Semantics semantics) {
 void bind_fence(Decode& d) {
   d.require_operands(0, 0);
   if (d.has("mbarrier_init")) {
-    if (!d.has("release") || !d.has("cluster")) d.fail("fence.mbarrier_init needs .release.cluster");
+    if (!d.has("release") || !d.has("cluster"))
+      d.fail("fence.mbarrier_init needs .release.cluster");
     return bind_fence_as(d, FenceKind::mbarrier_init, ir::Semantics::release);
   }
   if (d.out.scope == ir::Scope::none && d.one_of({"cta", "cluster", "gpu", "sys"}).empty())
@@ -194,17 +201,20 @@ void bind_proxy_fence(Decode& d) {
   const bool tensormap = d.has("tensormap::generic");
   if (tensormap) {
     const bool acquire = d.has("acquire");
-    if (acquire == d.has("release")) d.fail("fence.proxy.tensormap::generic needs .acquire or .release");
+    if (acquire == d.has("release"))
+      d.fail("fence.proxy.tensormap::generic needs .acquire or .release");
     d.require_operands(acquire ? 2 : 0, acquire ? 2 : 0);
     if (acquire) {
       d.address(0);
       d.constant(1, 128, 128);
     }
-    return bind_fence_as(d, acquire ? FenceKind::proxy_tensormap_acquire : FenceKind::proxy_tensormap_release,
-                         acquire ? ir::Semantics::acquire : ir::Semantics::release);
+    return bind_fence_as(
+        d, acquire ? FenceKind::proxy_tensormap_acquire : FenceKind::proxy_tensormap_release,
+        acquire ? ir::Semantics::acquire : ir::Semantics::release);
   }
   d.require_operands(0, 0);
-  bind_fence_as(d, d.has("alias") ? FenceKind::proxy_alias : FenceKind::proxy_async, ir::Semantics::acq_rel);
+  bind_fence_as(d, d.has("alias") ? FenceKind::proxy_alias : FenceKind::proxy_async,
+                ir::Semantics::acq_rel);
   if (d.has("sync_restrict::shared::cta")) d.out.space = ir::Space::shared;
   if (d.has("sync_restrict::shared::cluster")) d.out.space = ir::Space::shared_cluster;
 }
@@ -224,17 +234,23 @@ constexpr ir::OpcodeRow kRows[] = {
     {"barrier.cta.red", "and|or|popc [aligned] pred|u32", bind_barrier_red<false>},
     {"barrier.cluster.arrive", "[release|relaxed] [aligned]", bind_cluster_arrive},
     {"barrier.cluster.wait", "[acquire] [aligned]", bind_cluster_wait},
-    {"fence", "[sc|acq_rel|acquire|release] [mbarrier_init] [sync_restrict::shared::cta|sync_restrict::shared::cluster] [@scope]", bind_fence},
+    {"fence",
+     "[sc|acq_rel|acquire|release] [mbarrier_init] "
+     "[sync_restrict::shared::cta|sync_restrict::shared::cluster] [@scope]",
+     bind_fence},
     {"membar", "cta|gl|sys", bind_membar},
     {"fence.proxy",
      "alias|async|async::generic|tensormap::generic [acquire|release] "
-     "[sync_restrict::shared::cta|sync_restrict::shared::cluster] [global|shared::cta|shared::cluster] [@scope]",
+     "[sync_restrict::shared::cta|sync_restrict::shared::cluster] "
+     "[global|shared::cta|shared::cluster] [@scope]",
      bind_proxy_fence},
     {"membar.proxy", "alias", bind_proxy_fence},
 };
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> barrier_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> barrier_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

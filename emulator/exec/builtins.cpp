@@ -21,7 +21,8 @@ class LaneReader {
     Context::Pointers pointers{};
     const auto l = static_cast<std::size_t>(std::countr_zero(lane_));
     addresses[l] = address;
-    context_.resolve(in_, {ir::Space::generic, AccessKind::read, bytes, 1}, lane_, addresses, pointers);
+    context_.resolve(in_, {ir::Space::generic, AccessKind::read, bytes, 1}, lane_, addresses,
+                     pointers);
     std::memcpy(out, pointers[l], bytes);
   }
   std::string text(std::uint64_t address) {
@@ -44,8 +45,8 @@ std::uint64_t argument(Context& c, LaneMask lane, const ir::CallSite& site, std:
   const ir::FrameSlot& slot = site.arguments[i];
   std::uint64_t value = 0;
   std::memcpy(&value,
-              c.warp->local[static_cast<std::size_t>(std::countr_zero(lane))].data() + c.split->frame +
-                  slot.offset,
+              c.warp->local[static_cast<std::size_t>(std::countr_zero(lane))].data() +
+                  c.split->frame + slot.offset,
               std::min(slot.bytes, 8u));
   return value;
 }
@@ -53,8 +54,8 @@ std::uint64_t argument(Context& c, LaneMask lane, const ir::CallSite& site, std:
 void set_result(Context& c, LaneMask lane, const ir::CallSite& site, std::uint64_t value) {
   if (site.results.empty()) return;
   const ir::FrameSlot& slot = site.results[0];
-  std::memcpy(c.warp->local[static_cast<std::size_t>(std::countr_zero(lane))].data() + c.split->frame +
-                  slot.offset,
+  std::memcpy(c.warp->local[static_cast<std::size_t>(std::countr_zero(lane))].data() +
+                  c.split->frame + slot.offset,
               &value, std::min(slot.bytes, 8u));
 }
 
@@ -109,8 +110,8 @@ int format(LaneReader& reader, const std::string& pattern, std::uint64_t buffer,
     switch (kind) {
       case 'd':
       case 'i': {
-        const std::int64_t value = wide ? static_cast<std::int64_t>(next(8))
-                                        : static_cast<std::int32_t>(next(4));
+        const std::int64_t value =
+            wide ? static_cast<std::int64_t>(next(8)) : static_cast<std::int32_t>(next(4));
         std::snprintf(text, sizeof text, (spec + "lld").c_str(), static_cast<long long>(value));
         break;
       }
@@ -151,7 +152,8 @@ int format(LaneReader& reader, const std::string& pattern, std::uint64_t buffer,
 void print(Context& c, const Instruction& in, LaneMask lane, const ir::CallSite& site) {
   LaneReader reader(c, in, lane);
   std::string out;
-  const int count = format(reader, reader.text(argument(c, lane, site, 0)), argument(c, lane, site, 1), out);
+  const int count =
+      format(reader, reader.text(argument(c, lane, site, 0)), argument(c, lane, site, 1), out);
   c.launch->print(out);
   set_result(c, lane, site, static_cast<std::uint64_t>(count));
 }
@@ -180,7 +182,8 @@ void check_builtin(ir::Decode& d, const ir::CallSite& site) {
            std::to_string(needed));
 }
 
-ir::Action call_builtin(Context& c, const Instruction& in, LaneMask lanes, const ir::CallSite& site) {
+ir::Action call_builtin(Context& c, const Instruction& in, LaneMask lanes,
+                        const ir::CallSite& site) {
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const LaneMask lane = rest & (0 - rest);
     if (site.builtin == ir::Builtin::vprintf) {

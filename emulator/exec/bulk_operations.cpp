@@ -37,7 +37,8 @@ void BulkOperation::tell(Cluster& cluster, ir::Space space, Cta* owner, AccessKi
   observer->on_access(access);
 }
 
-void BulkOperation::complete_transactions(Cluster& cluster, const SharedTarget& target, std::uint32_t bytes) {
+void BulkOperation::complete_transactions(Cluster& cluster, const SharedTarget& target,
+                                          std::uint32_t bytes) {
   cluster.finish(*this);
   for (std::uint32_t rest = target.ctas; rest != 0; rest &= rest - 1) {
     Cluster::MbarrierUpdate update;
@@ -47,12 +48,15 @@ void BulkOperation::complete_transactions(Cluster& cluster, const SharedTarget& 
     update.lanes = lanes;
     update.instruction = instruction;
     update.operation = id;
-    cluster.update_mbarrier(cluster.cta(static_cast<std::uint32_t>(std::countr_zero(rest))), target.barrier, update);
+    cluster.update_mbarrier(cluster.cta(static_cast<std::uint32_t>(std::countr_zero(rest))),
+                            target.barrier, update);
   }
 }
 
-void BulkOperation::check_shared(Cluster& cluster, std::uint64_t offset, std::uint64_t bytes) const {
-  if (offset >= cluster.launch().kernel->shared_base && offset + bytes <= cta->shared.size()) return;
+void BulkOperation::check_shared(Cluster& cluster, std::uint64_t offset,
+                                 std::uint64_t bytes) const {
+  if (offset >= cluster.launch().kernel->shared_base && offset + bytes <= cta->shared.size())
+    return;
   cluster.launch().fault(ReportKind::out_of_bounds, instruction,
                          "bulk copy of " + std::to_string(bytes) + " bytes at shared offset " +
                              std::to_string(offset) + " leaves the CTA's shared memory of " +
@@ -87,7 +91,8 @@ bool BulkLoad::step(Cluster& cluster) {
     } else {
       tma::reduce(static_cast<tma::ReduceOp>(reduction), type, {destination, bytes}, {data, bytes});
     }
-    tell(cluster, ir::Space::shared, &owner, reduction < 0 ? AccessKind::write : AccessKind::atomic, {&to, 1});
+    tell(cluster, ir::Space::shared, &owner, reduction < 0 ? AccessKind::write : AccessKind::atomic,
+         {&to, 1});
   }
   complete_transactions(cluster, target, bytes);
   return true;
@@ -105,7 +110,8 @@ bool BulkStore::step(Cluster& cluster) {
     return false;
   }
   std::byte* to = bytes == 0 ? nullptr
-                             : context.global_pointer(*instruction, destination, bytes, AccessKind::write, lanes);
+                             : context.global_pointer(*instruction, destination, bytes,
+                                                      AccessKind::write, lanes);
   const Access::Range range{destination, bytes};
   if (reduction >= 0) {
     const std::lock_guard lock(reduction_mutex);
@@ -117,29 +123,38 @@ bool BulkStore::step(Cluster& cluster) {
       if ((byte_mask >> (i % 16) & 1) != 0) to[i] = staged[i];
     }
   }
-  tell(cluster, ir::Space::global, nullptr, reduction < 0 ? AccessKind::write : AccessKind::atomic, {&range, 1});
+  tell(cluster, ir::Space::global, nullptr, reduction < 0 ? AccessKind::write : AccessKind::atomic,
+       {&range, 1});
   cluster.finish(*this);
   return true;
 }
 
 tma::TensorMap TensorOperation::read_map(Cluster& cluster, Context& context) const {
   if (map_address % 64 != 0)
-    cluster.launch().fault(ReportKind::misaligned, instruction, "the tensor map's address is not a multiple of 64");
+    cluster.launch().fault(ReportKind::misaligned, instruction,
+                           "the tensor map's address is not a multiple of 64");
   tma::TensorMapBits bits;
-  std::memcpy(bits.data(), context.global_pointer(*instruction, map_address, sizeof bits, AccessKind::read, lanes), sizeof bits);
+  std::memcpy(
+      bits.data(),
+      context.global_pointer(*instruction, map_address, sizeof bits, AccessKind::read, lanes),
+      sizeof bits);
   const Access::Range range{map_address, sizeof bits};
   tell(cluster, ir::Space::global, nullptr, AccessKind::read, {&range, 1}, Proxy::tensormap);
   try {
     tma::TensorMap map = tma::decode(bits);
     if (map.rank != rank)
-      throw std::invalid_argument("the instruction is " + std::to_string(rank) + "-dimensional, the tensor map has rank " + std::to_string(map.rank));
+      throw std::invalid_argument("the instruction is " + std::to_string(rank) +
+                                  "-dimensional, the tensor map has rank " +
+                                  std::to_string(map.rank));
     return map;
   } catch (const std::invalid_argument& problem) {
-    cluster.launch().fault(ReportKind::bad_descriptor, instruction, std::string("bad tensor map: ") + problem.what());
+    cluster.launch().fault(ReportKind::bad_descriptor, instruction,
+                           std::string("bad tensor map: ") + problem.what());
   }
 }
 
-std::vector<tma::BoxRun> TensorOperation::runs(Cluster& cluster, const tma::TensorMap& map, std::uint32_t shared,
+std::vector<tma::BoxRun> TensorOperation::runs(Cluster& cluster, const tma::TensorMap& map,
+                                               std::uint32_t shared,
                                                tma::Direction direction) const {
   std::vector<tma::BoxRun> result;
   try {
@@ -168,11 +183,15 @@ bool TensorLoad::step(Cluster& cluster) {
   const bool observed = cluster.observed();
   // All bytes into the first CTA, then the same to the others.
   Cta& first = cluster.cta(static_cast<std::uint32_t>(std::countr_zero(target.ctas)));
-  const bool converts = map.type == tma::DataType::f32_ftz || map.type == tma::DataType::tf32 || map.type == tma::DataType::tf32_ftz;
+  const bool converts = map.type == tma::DataType::f32_ftz || map.type == tma::DataType::tf32 ||
+                        map.type == tma::DataType::tf32_ftz;
   for (const tma::BoxRun& run : box) {
     std::byte* to = first.shared.data() + run.shared_offset;
     if (run.in_bounds) {
-      std::memcpy(to, context.global_pointer(*instruction, run.global_address, run.bytes, AccessKind::read, lanes), run.bytes);
+      std::memcpy(to,
+                  context.global_pointer(*instruction, run.global_address, run.bytes,
+                                         AccessKind::read, lanes),
+                  run.bytes);
       if (converts) tma::convert_loaded(map.type, {to, run.bytes});
       if (observed) add_range(reads, run.global_address, run.bytes);
     } else {
@@ -186,7 +205,8 @@ bool TensorLoad::step(Cluster& cluster) {
     Cta& owner = cluster.cta(static_cast<std::uint32_t>(std::countr_zero(rest)));
     if (&owner != &first) {
       for (const tma::BoxRun& run : box)
-        std::memcpy(owner.shared.data() + run.shared_offset, first.shared.data() + run.shared_offset, run.bytes);
+        std::memcpy(owner.shared.data() + run.shared_offset,
+                    first.shared.data() + run.shared_offset, run.bytes);
     }
     tell(cluster, ir::Space::shared, &owner, AccessKind::write, writes);
     tell(cluster, ir::Space::shared, &owner, AccessKind::write, fills);
@@ -203,7 +223,8 @@ bool TensorStore::step(Cluster& cluster) {
     const tma::TensorMap map = read_map(cluster, context);
     type = map.type;
     if (reduction >= 0 && !tma::reduction_exists(static_cast<tma::ReduceOp>(reduction), type))
-      cluster.launch().fault(ReportKind::bad_descriptor, instruction, "the tensor map's element type does not have this reduction");
+      cluster.launch().fault(ReportKind::bad_descriptor, instruction,
+                             "the tensor map's element type does not have this reduction");
     staged_runs = runs(cluster, map, source, tma::Direction::store);
     for (const tma::BoxRun& run : staged_runs) {
       const std::byte* from = cta->shared.data() + run.shared_offset;
@@ -220,7 +241,8 @@ bool TensorStore::step(Cluster& cluster) {
     const std::span<const std::byte> data{staged.data() + at, run.bytes};
     at += run.bytes;
     if (!run.in_bounds) continue;
-    std::byte* to = context.global_pointer(*instruction, run.global_address, run.bytes, AccessKind::write, lanes);
+    std::byte* to = context.global_pointer(*instruction, run.global_address, run.bytes,
+                                           AccessKind::write, lanes);
     if (reduction < 0) {
       std::memcpy(to, data.data(), run.bytes);
     } else {
@@ -229,7 +251,8 @@ bool TensorStore::step(Cluster& cluster) {
     }
     if (cluster.observed()) add_range(ranges, run.global_address, run.bytes);
   }
-  tell(cluster, ir::Space::global, nullptr, reduction < 0 ? AccessKind::write : AccessKind::atomic, ranges);
+  tell(cluster, ir::Space::global, nullptr, reduction < 0 ? AccessKind::write : AccessKind::atomic,
+       ranges);
   cluster.finish(*this);
   return true;
 }

@@ -66,9 +66,12 @@ void Cluster::make_cta(Cta& cta, std::uint32_t rank) {
 void Cluster::fill_specials(const Cta& cta, Warp& warp) {
   const LaunchConfig& config = launch_.config;
   const auto row = [&](Special special) {
-    return reinterpret_cast<std::uint32_t*>(warp.specials + static_cast<std::size_t>(special) * ir::kSpecialRowBytes);
+    return reinterpret_cast<std::uint32_t*>(warp.specials + static_cast<std::size_t>(special) *
+                                                                ir::kSpecialRowBytes);
   };
-  const auto uniform = [&](Special special, std::uint32_t value) { std::fill_n(row(special), kWarpSize, value); };
+  const auto uniform = [&](Special special, std::uint32_t value) {
+    std::fill_n(row(special), kWarpSize, value);
+  };
   const auto uniform3 = [&](Special first, Dim3 value) {
     const auto base = static_cast<int>(first);
     uniform(static_cast<Special>(base), value.x);
@@ -95,17 +98,20 @@ void Cluster::fill_specials(const Cta& cta, Warp& warp) {
   uniform3(Special::nctaid_x, config.grid);
   uniform(Special::warpid, warp.index);
   uniform(Special::nwarpid, warps_per_cta_);
-  uniform(Special::smid, static_cast<std::uint32_t>((index_ * shape.count() + cta.rank) % launch_.options.multiprocessors));
+  uniform(Special::smid, static_cast<std::uint32_t>((index_ * shape.count() + cta.rank) %
+                                                    launch_.options.multiprocessors));
   uniform(Special::nsmid, launch_.options.multiprocessors);
   uniform3(Special::clusterid_x, {cta.id.x / shape.x, cta.id.y / shape.y, cta.id.z / shape.z});
-  uniform3(Special::nclusterid_x, {config.grid.x / shape.x, config.grid.y / shape.y, config.grid.z / shape.z});
+  uniform3(Special::nclusterid_x,
+           {config.grid.x / shape.x, config.grid.y / shape.y, config.grid.z / shape.z});
   uniform3(Special::cluster_ctaid_x, {cta.id.x % shape.x, cta.id.y % shape.y, cta.id.z % shape.z});
   uniform3(Special::cluster_nctaid_x, shape);
   uniform(Special::cluster_ctarank, cta.rank);
   uniform(Special::cluster_nctarank, static_cast<std::uint32_t>(shape.count()));
   uniform(Special::gridid, 1);
   uniform(Special::dynamic_smem_size, config.dynamic_shared_bytes);
-  uniform(Special::total_smem_size, static_cast<std::uint32_t>(cta.shared.size()) - launch_.kernel->shared_base);
+  uniform(Special::total_smem_size,
+          static_cast<std::uint32_t>(cta.shared.size()) - launch_.kernel->shared_base);
   uniform(Special::aggr_smem_size, static_cast<std::uint32_t>(cta.shared.size()));
   uniform(Special::reserved_smem_offset, 0);
   uniform(Special::zero, 0);

@@ -80,9 +80,14 @@ class Cluster final : public ClusterView {
     operation->completion = completion;
     return operation;
   }
-  std::uint64_t new_operation() { return launch_.next_operation.fetch_add(1, std::memory_order_relaxed); }
-  /// Warps of a warpgroup meet here: operation k of the group is issued when all four have issued it.
-  std::unordered_map<std::uint64_t, std::unique_ptr<AsyncOperation>>& gathering() { return gathering_; }
+  std::uint64_t new_operation() {
+    return launch_.next_operation.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Warps of a warpgroup meet here: operation k of the group is issued when all four have issued
+  /// it.
+  std::unordered_map<std::uint64_t, std::unique_ptr<AsyncOperation>>& gathering() {
+    return gathering_;
+  }
   std::mt19937_64& random() { return random_; }
   /// Monotonic; one tick per warp-instruction and per reading.
   std::uint64_t read_clock() { return executed_ + ++clock_readings_; }
@@ -90,19 +95,27 @@ class Cluster final : public ClusterView {
   void add_flops(std::uint64_t flops) { flops_ += flops; }
 
   // ClusterView:
-  [[nodiscard]] std::uint32_t cta_count() const override { return static_cast<std::uint32_t>(ctas_.size()); }
+  [[nodiscard]] std::uint32_t cta_count() const override {
+    return static_cast<std::uint32_t>(ctas_.size());
+  }
   [[nodiscard]] std::uint32_t warps_per_cta() const override { return warps_per_cta_; }
   [[nodiscard]] std::uint64_t cluster_index() const override { return index_; }
   [[nodiscard]] Dim3 cta_id(std::uint32_t rank) const override { return ctas_[rank].id; }
   [[nodiscard]] std::span<const std::byte> shared_memory(std::uint32_t rank) const override {
     return ctas_[rank].shared;
   }
-  [[nodiscard]] std::uint32_t register_bytes() const override { return launch_.kernel->register_bytes; }
+  [[nodiscard]] std::uint32_t register_bytes() const override {
+    return launch_.kernel->register_bytes;
+  }
   [[nodiscard]] const std::byte* registers(std::uint32_t rank, std::uint32_t warp) const override {
     return ctas_[rank].warps[warp].registers;
   }
-  [[nodiscard]] const std::byte* constants() const override { return launch_.kernel->constants.data(); }
-  [[nodiscard]] std::string shared_name(std::uint32_t offset) const override { return symbol(offset); }
+  [[nodiscard]] const std::byte* constants() const override {
+    return launch_.kernel->constants.data();
+  }
+  [[nodiscard]] std::string shared_name(std::uint32_t offset) const override {
+    return symbol(offset);
+  }
 
  private:
   friend class DeadlockReport;

@@ -19,20 +19,34 @@ template <Comparison kComparison, typename T>
 bool compare(T a, T b) {
   const bool unordered = a != a || b != b;
   switch (kComparison) {
-    case Comparison::eq: return a == b;
-    case Comparison::ne: return a != b && !unordered;
-    case Comparison::lt: return a < b;
-    case Comparison::le: return a <= b;
-    case Comparison::gt: return a > b;
-    case Comparison::ge: return a >= b;
-    case Comparison::equ: return a == b || unordered;
-    case Comparison::neu: return a != b;
-    case Comparison::ltu: return !(a >= b);
-    case Comparison::leu: return !(a > b);
-    case Comparison::gtu: return !(a <= b);
-    case Comparison::geu: return !(a < b);
-    case Comparison::num: return !unordered;
-    case Comparison::nan: return unordered;
+    case Comparison::eq:
+      return a == b;
+    case Comparison::ne:
+      return a != b && !unordered;
+    case Comparison::lt:
+      return a < b;
+    case Comparison::le:
+      return a <= b;
+    case Comparison::gt:
+      return a > b;
+    case Comparison::ge:
+      return a >= b;
+    case Comparison::equ:
+      return a == b || unordered;
+    case Comparison::neu:
+      return a != b;
+    case Comparison::ltu:
+      return !(a >= b);
+    case Comparison::leu:
+      return !(a > b);
+    case Comparison::gtu:
+      return !(a <= b);
+    case Comparison::geu:
+      return !(a < b);
+    case Comparison::num:
+      return !unordered;
+    case Comparison::nan:
+      return unordered;
   }
 }
 
@@ -52,7 +66,9 @@ struct Half {
 };
 struct HalfFlushed {
   using Stored = U16;
-  static float value(U16 bits) { return numeric::f16_to_f32((bits & 0x7c00) == 0 ? bits & 0x8000 : bits); }
+  static float value(U16 bits) {
+    return numeric::f16_to_f32((bits & 0x7c00) == 0 ? bits & 0x8000 : bits);
+  }
 };
 struct BFloat {
   using Stored = U16;
@@ -62,8 +78,9 @@ struct BFloat {
 template <typename V, Comparison kComparison>
 LaneMask evaluate(Context& c, const Instruction& in) {
   using T = typename V::Stored;
-  return compare_rows<T, T>(c.row<const SlotOf<T>>(in.a), c.row<const SlotOf<T>>(in.b),
-                            [](T a, T b) { return compare<kComparison>(V::value(a), V::value(b)); });
+  return compare_rows<T, T>(
+      c.row<const SlotOf<T>>(in.a), c.row<const SlotOf<T>>(in.b),
+      [](T a, T b) { return compare<kComparison>(V::value(a), V::value(b)); });
 }
 using Evaluate = LaneMask (*)(Context&, const Instruction&);
 
@@ -87,16 +104,22 @@ Action setp(Context& c, const Instruction& in, LaneMask lanes) {
   return Action::next;
 }
 
-/// set: 1.0f, 0xffffffff or 0 as a value. flags bit 2: floating-point one (f32), bit 3: f16, bit 4: bf16.
+/// set: 1.0f, 0xffffffff or 0 as a value. flags bit 2: floating-point one (f32), bit 3: f16, bit 4:
+/// bf16.
 template <Evaluate kEvaluate>
 Action set(Context& c, const Instruction& in, LaneMask lanes) {
   LaneMask result = kEvaluate(c, in);
   const U32 combination = in.flags & 3;
   if (combination != kNoCombination) {
     const LaneMask third = c.predicate(in.c);
-    result = combination == kAnd ? result & third : combination == kOr ? result | third : result ^ third;
+    result = combination == kAnd  ? result & third
+             : combination == kOr ? result | third
+                                  : result ^ third;
   }
-  const U32 yes = (in.flags & 4) != 0 ? 0x3f800000u : (in.flags & 8) != 0 ? 0x3c00u : (in.flags & 16) != 0 ? 0x3f80u : ~0u;
+  const U32 yes = (in.flags & 4) != 0    ? 0x3f800000u
+                  : (in.flags & 8) != 0  ? 0x3c00u
+                  : (in.flags & 16) != 0 ? 0x3f80u
+                                         : ~0u;
   auto* out = c.row<U32>(in.d);
   for (int l = 0; l < kWarpSize; ++l) {
     const U32 value = (result >> l & 1) != 0 ? yes : 0;
@@ -113,7 +136,8 @@ Action setp_packed(Context& c, const Instruction& in, LaneMask lanes) {
   LaneMask low = 0, high = 0;
   for (int l = 0; l < kWarpSize; ++l) {
     low |= LaneMask{compare<kComparison>(V::value(U16(a[l])), V::value(U16(b[l])))} << l;
-    high |= LaneMask{compare<kComparison>(V::value(U16(a[l] >> 16)), V::value(U16(b[l] >> 16)))} << l;
+    high |= LaneMask{compare<kComparison>(V::value(U16(a[l] >> 16)), V::value(U16(b[l] >> 16)))}
+            << l;
   }
   c.set_predicate(in.d, lanes, low);
   if (in.d2.present()) c.set_predicate(in.d2, lanes, high);
@@ -141,9 +165,12 @@ constexpr Handlers kPackedHandlers{setp_packed<V, kComparison>, set_packed<V, kC
 template <typename V, bool kPacked>
 Handlers handlers_for(Comparison comparison) {
   using enum Comparison;
-#define PTXEMU_CASE(NAME) \
-  case NAME:              \
-    if constexpr (kPacked) return kPackedHandlers<V, NAME>; else return kHandlers<V, NAME>
+#define PTXEMU_CASE(NAME)              \
+  case NAME:                           \
+    if constexpr (kPacked)             \
+      return kPackedHandlers<V, NAME>; \
+    else                               \
+      return kHandlers<V, NAME>
   switch (comparison) {
     PTXEMU_CASE(eq);
     PTXEMU_CASE(ne);
@@ -165,10 +192,12 @@ Handlers handlers_for(Comparison comparison) {
 }
 
 Comparison comparison_of(Decode& d) {
-  static constexpr std::string_view kNames[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu",
-                                                "ltu", "leu", "gtu", "geu", "num", "nan"};
-  static constexpr std::pair<std::string_view, Comparison> kUnsigned[] = {
-      {"lo", Comparison::lt}, {"ls", Comparison::le}, {"hi", Comparison::gt}, {"hs", Comparison::ge}};
+  static constexpr std::string_view kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                                "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+  static constexpr std::pair<std::string_view, Comparison> kUnsigned[] = {{"lo", Comparison::lt},
+                                                                          {"ls", Comparison::le},
+                                                                          {"hi", Comparison::gt},
+                                                                          {"hs", Comparison::ge}};
   for (std::size_t i = 0; i < std::size(kNames); ++i) {
     if (d.has(kNames[i])) return static_cast<Comparison>(i);
   }
@@ -183,21 +212,37 @@ Handlers select(Decode& d, Type type) {
   const bool ftz = d.has("ftz");
   switch (type) {
     case Type::b16:
-    case Type::u16: return handlers_for<Plain<U16>, false>(comparison);
-    case Type::s16: return handlers_for<Plain<std::int16_t>, false>(comparison);
+    case Type::u16:
+      return handlers_for<Plain<U16>, false>(comparison);
+    case Type::s16:
+      return handlers_for<Plain<std::int16_t>, false>(comparison);
     case Type::b32:
-    case Type::u32: return handlers_for<Plain<U32>, false>(comparison);
-    case Type::s32: return handlers_for<Plain<std::int32_t>, false>(comparison);
+    case Type::u32:
+      return handlers_for<Plain<U32>, false>(comparison);
+    case Type::s32:
+      return handlers_for<Plain<std::int32_t>, false>(comparison);
     case Type::b64:
-    case Type::u64: return handlers_for<Plain<U64>, false>(comparison);
-    case Type::s64: return handlers_for<Plain<std::int64_t>, false>(comparison);
-    case Type::f32: return ftz ? handlers_for<Flushed, false>(comparison) : handlers_for<Plain<float>, false>(comparison);
-    case Type::f64: return handlers_for<Plain<double>, false>(comparison);
-    case Type::f16: return ftz ? handlers_for<HalfFlushed, false>(comparison) : handlers_for<Half, false>(comparison);
-    case Type::f16x2: return ftz ? handlers_for<HalfFlushed, true>(comparison) : handlers_for<Half, true>(comparison);
-    case Type::bf16: return handlers_for<BFloat, false>(comparison);
-    case Type::bf16x2: return handlers_for<BFloat, true>(comparison);
-    default: return {};
+    case Type::u64:
+      return handlers_for<Plain<U64>, false>(comparison);
+    case Type::s64:
+      return handlers_for<Plain<std::int64_t>, false>(comparison);
+    case Type::f32:
+      return ftz ? handlers_for<Flushed, false>(comparison)
+                 : handlers_for<Plain<float>, false>(comparison);
+    case Type::f64:
+      return handlers_for<Plain<double>, false>(comparison);
+    case Type::f16:
+      return ftz ? handlers_for<HalfFlushed, false>(comparison)
+                 : handlers_for<Half, false>(comparison);
+    case Type::f16x2:
+      return ftz ? handlers_for<HalfFlushed, true>(comparison)
+                 : handlers_for<Half, true>(comparison);
+    case Type::bf16:
+      return handlers_for<BFloat, false>(comparison);
+    case Type::bf16x2:
+      return handlers_for<BFloat, true>(comparison);
+    default:
+      return {};
   }
 }
 
@@ -307,6 +352,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> compare_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> compare_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

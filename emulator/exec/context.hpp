@@ -56,9 +56,10 @@ class Context {
     Proxy proxy = Proxy::generic;
     bool to_registers = false;
   };
-  /// Checks a warp-wide access, tells the observer, and yields host pointers. Faults on bad addresses.
-  void resolve(const Instruction& in, const Request& request, LaneMask lanes, const Addresses& addresses,
-               Pointers& pointers);
+  /// Checks a warp-wide access, tells the observer, and yields host pointers. Faults on bad
+  /// addresses.
+  void resolve(const Instruction& in, const Request& request, LaneMask lanes,
+               const Addresses& addresses, Pointers& pointers);
   /// A shared::cta / shared::cluster / generic address of shared memory.
   struct SharedPlace {
     Cta* cta = nullptr;
@@ -76,13 +77,15 @@ class Context {
   void isolate(LaneMask lanes);
   /// The instruction runs again when the split is woken.
   Action wait_and_retry(SplitState state, const Instruction& in, LaneMask lanes);
-  /// True when all of `wanted` (that are alive) are in `lanes`; else parks the split until they come.
+  /// True when all of `wanted` (that are alive) are in `lanes`; else parks the split until they
+  /// come.
   bool converge(const Instruction& in, LaneMask lanes, LaneMask wanted);
   /// For `.aligned` instructions that need all 32 lanes of the warp.
   bool converge_warp(const Instruction& in, LaneMask lanes, bool whole_warp);
 
   [[nodiscard]] Agent agent() const {
-    return {AgentKind::warp, static_cast<std::uint8_t>(cta->rank), static_cast<std::uint16_t>(warp->index)};
+    return {AgentKind::warp, static_cast<std::uint8_t>(cta->rank),
+            static_cast<std::uint16_t>(warp->index)};
   }
   /// "warp 3 lane 5 (thread 101,0,0) of CTA 0,0,0"
   [[nodiscard]] std::string who(LaneMask lanes) const;

@@ -56,7 +56,8 @@ void copy_slots(Context& c, const Instruction& in, LaneMask lanes, std::uint32_t
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     auto& memory = c.warp->local[static_cast<std::size_t>(std::countr_zero(rest))];
     for (std::size_t i = 0; i < from.size(); ++i) {
-      std::memcpy(memory.data() + to_frame + to[i].offset, memory.data() + from_frame + from[i].offset,
+      std::memcpy(memory.data() + to_frame + to[i].offset,
+                  memory.data() + from_frame + from[i].offset,
                   std::min(from[i].bytes, to[i].bytes));
     }
   }
@@ -80,7 +81,9 @@ void save_registers(Context& c, const ir::FunctionLayout& function, LaneMask lan
         stack += 1;
         continue;
       }
-      const std::size_t bytes = reg.width == ir::Width::bits32 ? 4 : reg.width == ir::Width::bits64 ? 8 : 16;
+      const std::size_t bytes = reg.width == ir::Width::bits32   ? 4
+                                : reg.width == ir::Width::bits64 ? 8
+                                                                 : 16;
       std::byte* value = c.row<std::byte>(reg) + l * bytes;
       std::memcpy(restore ? value : stack, restore ? stack : value, bytes);
       stack += bytes;
@@ -134,7 +137,8 @@ Action call(Context& c, const Instruction& in, LaneMask lanes) {
   const std::uint64_t target = (first & ~mem::kWindowMask) / 16;
   if ((first & mem::kWindowMask) != mem::kFunctionWindow || first % 16 != 0 ||
       target >= c.launch->kernel->functions.size() || target == 0)
-    c.fault(ReportKind::illegal_instruction, in, lanes, "indirect call to a value that is no function");
+    c.fault(ReportKind::illegal_instruction, in, lanes,
+            "indirect call to a value that is no function");
   return call_function(c, in, same, static_cast<std::uint32_t>(target));
 }
 
@@ -152,13 +156,14 @@ Action ret(Context& c, const Instruction& in, LaneMask lanes) {
   const CallFrame frame = split.calls.back();
   const ir::FunctionLayout& callee = kernel.functions[split.function];
   const ir::CallSite& site = kernel.calls[frame.call_site];
-  // Results land in the caller's frame; the callee's result slots may be more than the caller takes.
-  std::vector<ir::FrameSlot> returned(callee.returns.begin(),
-                                      callee.returns.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                   callee.returns.size(), site.results.size())));
+  // Results land in the caller's frame; the callee's result slots may be more than the caller
+  // takes.
+  std::vector<ir::FrameSlot> returned(
+      callee.returns.begin(),
+      callee.returns.begin() +
+          static_cast<std::ptrdiff_t>(std::min(callee.returns.size(), site.results.size())));
   copy_slots(c, in, lanes, split.frame, returned, frame.frame, site.results);
-  if (callee.recursive)
-    save_registers(c, callee, lanes, split.frame - callee.saved_bytes, true);
+  if (callee.recursive) save_registers(c, callee, lanes, split.frame - callee.saved_bytes, true);
   split.calls.pop_back();
   split.pc = frame.return_pc;
   split.function = frame.function;
@@ -170,7 +175,9 @@ Action trap(Context& c, const Instruction& in, LaneMask lanes) {
   c.fault(ReportKind::trap, in, lanes, "trap executed");
 }
 
-Action no_operation(Context&, const Instruction&, LaneMask) { return Action::next; }
+Action no_operation(Context&, const Instruction&, LaneMask) {
+  return Action::next;
+}
 
 void bind_bra(ir::Decode& d) {
   d.require_operands(1, 1);
@@ -255,7 +262,8 @@ void bind_plain(ir::Decode& d) {
 constexpr ir::OpcodeRow kRows[] = {
     {"bra", "[uni]", bind_bra},
     {"brx.idx", "[uni]", bind_brx},
-    {"call", "[uni]", bind_call, "direct and indirect, CUDA calling convention; vprintf and __assertfail are built in"},
+    {"call", "[uni]", bind_call,
+     "direct and indirect, CUDA calling convention; vprintf and __assertfail are built in"},
     {"ret", "[uni]", bind_plain<ret>},
     {"exit", "", bind_plain<exit_lanes>},
     {"trap", "", bind_plain<trap>, "stops the launch with a report"},
@@ -265,6 +273,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> control_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> control_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

@@ -1,11 +1,12 @@
 // cvt between integers, floating point and the narrow packed formats.
+#include "numeric/convert.hpp"
+
 #include <algorithm>
 #include <limits>
 
 #include "exec/float_values.hpp"
 #include "exec/lanes.hpp"
 #include "exec/opcodes.hpp"
-#include "numeric/convert.hpp"
 
 namespace ptxemu::exec {
 namespace {
@@ -23,10 +24,13 @@ using S64 = std::int64_t;
 constexpr U32 kRoundingMask = 7, kIntegral = 8, kSat = 16, kFtz = 32, kRelu = 64, kSatFinite = 128,
               kHasRounding = 256;
 
-Rounding rounding_of(const Instruction& in) { return static_cast<Rounding>(in.flags & kRoundingMask); }
+Rounding rounding_of(const Instruction& in) {
+  return static_cast<Rounding>(in.flags & kRoundingMask);
+}
 
 U64 read_slot(const Context& c, const Operand& operand, int lane) {
-  return operand.width == ir::Width::bits64 ? c.row<const U64>(operand)[lane] : c.row<const U32>(operand)[lane];
+  return operand.width == ir::Width::bits64 ? c.row<const U64>(operand)[lane]
+                                            : c.row<const U32>(operand)[lane];
 }
 void write_slot(const Context& c, const Operand& operand, int lane, U64 value) {
   if (operand.width == ir::Width::bits64) {
@@ -48,26 +52,36 @@ U64 extend(U64 bits, Type type) {
 Format format_of(Type type) {
   switch (type) {
     case Type::f16:
-    case Type::f16x2: return Format::f16;
+    case Type::f16x2:
+      return Format::f16;
     case Type::bf16:
-    case Type::bf16x2: return Format::bf16;
-    case Type::f64: return Format::f64;
-    case Type::tf32: return Format::tf32;
-    case Type::e4m3x2: return Format::e4m3;
-    case Type::e5m2x2: return Format::e5m2;
-    default: return Format::f32;
+    case Type::bf16x2:
+      return Format::bf16;
+    case Type::f64:
+      return Format::f64;
+    case Type::tf32:
+      return Format::tf32;
+    case Type::e4m3x2:
+      return Format::e4m3;
+    case Type::e5m2x2:
+      return Format::e5m2;
+    default:
+      return Format::f32;
   }
 }
 
 double load_float(U64 bits, Type type, bool ftz) {
   switch (type) {
-    case Type::f64: return std::bit_cast<double>(bits);
+    case Type::f64:
+      return std::bit_cast<double>(bits);
     case Type::f32: {
       const float value = std::bit_cast<float>(static_cast<U32>(bits));
       return ftz ? flush<true>(value) : value;
     }
-    case Type::f16: return numeric::f16_to_f32(static_cast<U16>(bits));
-    default: return numeric::bf16_to_f32(static_cast<U16>(bits));
+    case Type::f16:
+      return numeric::f16_to_f32(static_cast<U16>(bits));
+    default:
+      return numeric::bf16_to_f32(static_cast<U16>(bits));
   }
 }
 
@@ -111,7 +125,9 @@ Action integer_saturating(Context& c, const Instruction& in, LaneMask lanes) {
     const U64 value = extend(read_slot(c, in.a, l), in.source_type);
     const bool negative = from_signed && static_cast<S64>(value) < 0;
     U64 result = value;
-    const U64 most = to_signed ? (U64{1} << (size - 1)) - 1 : size == 64 ? ~U64{0} : (U64{1} << size) - 1;
+    const U64 most = to_signed    ? (U64{1} << (size - 1)) - 1
+                     : size == 64 ? ~U64{0}
+                                  : (U64{1} << size) - 1;
     if (negative) {
       const S64 least = to_signed ? -static_cast<S64>((U64{1} << (size - 1)) - 1) - 1 : 0;
       if (static_cast<S64>(value) < least) result = static_cast<U64>(least);
@@ -154,8 +170,9 @@ Action float_to_integer(Context& c, const Instruction& in, LaneMask lanes) {
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     const double value = load_float(read_slot(c, in.a, l), in.source_type, (in.flags & kFtz) != 0);
-    const U64 result = numeric::to_integer(value, rounding_of(in), static_cast<unsigned>(ir::bit_size(in.type)),
-                                           ir::is_signed(in.type), in.source_type == Type::f64);
+    const U64 result =
+        numeric::to_integer(value, rounding_of(in), static_cast<unsigned>(ir::bit_size(in.type)),
+                            ir::is_signed(in.type), in.source_type == Type::f64);
     write_slot(c, in.d, l, extend(result, in.type));
   }
   return Action::next;
@@ -249,7 +266,9 @@ Action pack_integers(Context& c, const Instruction& in, LaneMask lanes) {
   const U32 mask = (1u << size) - 1;
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
-    const auto part = [&](S64 value) { return static_cast<U32>(std::clamp(value, least, most)) & mask; };
+    const auto part = [&](S64 value) {
+      return static_cast<U32>(std::clamp(value, least, most)) & mask;
+    };
     const U32 upper = size == 8 ? above[l] << 16 : 0;
     out[l] = upper | part(a[l]) << size | part(b[l]);
   }
@@ -274,26 +293,47 @@ ir::Handler resize_from(Type to, bool wide_source) {
   const bool to_wide = ir::bit_size(to) == 64;
   // Sub-word destinations are stored extended, so that a wider register holds the value.
   switch (to) {
-    case Type::u8: return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, std::uint8_t>> : unary<Cost::cheap, U32, S, Resize<S, std::uint8_t>>;
-    case Type::s8: return wide_source ? unary<Cost::cheap, std::int32_t, U64, ResizeWide<S, std::int8_t>> : unary<Cost::cheap, std::int32_t, S, Resize<S, std::int8_t>>;
-    case Type::u16: return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, U16>> : unary<Cost::cheap, U32, S, Resize<S, U16>>;
-    case Type::s16: return wide_source ? unary<Cost::cheap, std::int32_t, U64, ResizeWide<S, std::int16_t>> : unary<Cost::cheap, std::int32_t, S, Resize<S, std::int16_t>>;
-    default: break;
+    case Type::u8:
+      return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, std::uint8_t>>
+                         : unary<Cost::cheap, U32, S, Resize<S, std::uint8_t>>;
+    case Type::s8:
+      return wide_source ? unary<Cost::cheap, std::int32_t, U64, ResizeWide<S, std::int8_t>>
+                         : unary<Cost::cheap, std::int32_t, S, Resize<S, std::int8_t>>;
+    case Type::u16:
+      return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, U16>>
+                         : unary<Cost::cheap, U32, S, Resize<S, U16>>;
+    case Type::s16:
+      return wide_source ? unary<Cost::cheap, std::int32_t, U64, ResizeWide<S, std::int16_t>>
+                         : unary<Cost::cheap, std::int32_t, S, Resize<S, std::int16_t>>;
+    default:
+      break;
   }
-  if (to_wide) return wide_source ? unary<Cost::cheap, U64, U64, ResizeWide<S, U64>> : unary<Cost::cheap, U64, S, Resize<S, U64>>;
-  return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, U32>> : unary<Cost::cheap, U32, S, Resize<S, U32>>;
+  if (to_wide)
+    return wide_source ? unary<Cost::cheap, U64, U64, ResizeWide<S, U64>>
+                       : unary<Cost::cheap, U64, S, Resize<S, U64>>;
+  return wide_source ? unary<Cost::cheap, U32, U64, ResizeWide<S, U32>>
+                     : unary<Cost::cheap, U32, S, Resize<S, U32>>;
 }
 ir::Handler resize(Type from, Type to, bool wide_source) {
   switch (from) {
-    case Type::u8: return resize_from<std::uint8_t>(to, wide_source);
-    case Type::s8: return resize_from<std::int8_t>(to, wide_source);
-    case Type::u16: return resize_from<U16>(to, wide_source);
-    case Type::s16: return resize_from<std::int16_t>(to, wide_source);
-    case Type::u32: return resize_from<U32>(to, wide_source);
-    case Type::s32: return resize_from<std::int32_t>(to, wide_source);
-    case Type::u64: return resize_from<U64>(to, false);
-    case Type::s64: return resize_from<S64>(to, false);
-    default: return nullptr;
+    case Type::u8:
+      return resize_from<std::uint8_t>(to, wide_source);
+    case Type::s8:
+      return resize_from<std::int8_t>(to, wide_source);
+    case Type::u16:
+      return resize_from<U16>(to, wide_source);
+    case Type::s16:
+      return resize_from<std::int16_t>(to, wide_source);
+    case Type::u32:
+      return resize_from<U32>(to, wide_source);
+    case Type::s32:
+      return resize_from<std::int32_t>(to, wide_source);
+    case Type::u64:
+      return resize_from<U64>(to, false);
+    case Type::s64:
+      return resize_from<S64>(to, false);
+    default:
+      return nullptr;
   }
 }
 
@@ -308,9 +348,15 @@ Action integer_general(Context& c, const Instruction& in, LaneMask lanes) {
 
 void read_modifiers(Decode& d) {
   static constexpr std::pair<std::string_view, U32> kRoundings[] = {
-      {"rn", 0 | kHasRounding}, {"rz", 1 | kHasRounding}, {"rm", 2 | kHasRounding}, {"rp", 3 | kHasRounding},
-      {"rna", 4 | kHasRounding}, {"rni", 0 | kIntegral | kHasRounding}, {"rzi", 1 | kIntegral | kHasRounding},
-      {"rmi", 2 | kIntegral | kHasRounding}, {"rpi", 3 | kIntegral | kHasRounding}};
+      {"rn", 0 | kHasRounding},
+      {"rz", 1 | kHasRounding},
+      {"rm", 2 | kHasRounding},
+      {"rp", 3 | kHasRounding},
+      {"rna", 4 | kHasRounding},
+      {"rni", 0 | kIntegral | kHasRounding},
+      {"rzi", 1 | kIntegral | kHasRounding},
+      {"rmi", 2 | kIntegral | kHasRounding},
+      {"rpi", 3 | kIntegral | kHasRounding}};
   static_assert(static_cast<int>(Rounding::rn) == 0 && static_cast<int>(Rounding::rna) == 4);
   for (const auto& [name, bits] : kRoundings) {
     if (d.has(name)) d.out.flags |= bits;
@@ -323,7 +369,8 @@ void read_modifiers(Decode& d) {
 }
 
 bool is_packed(Type type) {
-  return type == Type::f16x2 || type == Type::bf16x2 || type == Type::e4m3x2 || type == Type::e5m2x2;
+  return type == Type::f16x2 || type == Type::bf16x2 || type == Type::e4m3x2 ||
+         type == Type::e5m2x2;
 }
 
 void bind_packed(Decode& d, Type to, Type from) {
@@ -333,9 +380,10 @@ void bind_packed(Decode& d, Type to, Type from) {
     d.out.a = d.source(1, Type::f32);
     d.out.b = d.source(2, Type::f32);
     const bool plain = (d.out.flags & ~kHasRounding) == 0;
-    d.out.handler = plain && to == Type::f16x2    ? binary<Cost::costly, U32, float, float, PairToHalf>
-                    : plain && to == Type::bf16x2 ? binary<Cost::costly, U32, float, float, PairToBFloat>
-                                                  : pack_floats;
+    d.out.handler = plain && to == Type::f16x2 ? binary<Cost::costly, U32, float, float, PairToHalf>
+                    : plain && to == Type::bf16x2
+                        ? binary<Cost::costly, U32, float, float, PairToBFloat>
+                        : pack_floats;
     return;
   }
   if (!is_packed(from)) return;
@@ -391,7 +439,8 @@ void bind_cvt(Decode& d) {
     return;
   }
   const bool narrows = ir::bit_size(to) < ir::bit_size(from);
-  if (narrows && (flags & kHasRounding) == 0) d.fail("a narrowing conversion needs a rounding modifier");
+  if (narrows && (flags & kHasRounding) == 0)
+    d.fail("a narrowing conversion needs a rounding modifier");
   const U32 others = flags & ~(kHasRounding | kFtz);
   if (from == Type::f16 && to == Type::f32 && others == 0 && (flags & kFtz) == 0) {
     d.out.handler = unary<Cost::costly, float, U16, HalfToFloat>;
@@ -408,12 +457,18 @@ void bind_cvt(Decode& d) {
 
 constexpr ir::OpcodeRow kRows[] = {
     {"cvt.pack", "sat u16|s16|u8|s8|s32|b32+", bind_pack},
-    {"cvt", "[rn|rz|rm|rp|rna|rni|rzi|rmi|rpi] [ftz] [sat] [satfinite] [relu] u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f32|f64|tf32|f16x2|bf16x2|e4m3x2|e5m2x2+",
-     bind_cvt, "destination type, then source type; packed results take two f32 sources or one packed source"},
+    {"cvt",
+     "[rn|rz|rm|rp|rna|rni|rzi|rmi|rpi] [ftz] [sat] [satfinite] [relu] "
+     "u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f32|f64|tf32|f16x2|bf16x2|e4m3x2|e5m2x2+",
+     bind_cvt,
+     "destination type, then source type; packed results take two f32 sources or one packed "
+     "source"},
 };
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> convert_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> convert_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

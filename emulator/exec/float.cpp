@@ -21,19 +21,27 @@ enum class Operation { add, sub, mul, fma };
 template <typename T, Operation kOperation>
 T exact(T a, T b, T c) {
   switch (kOperation) {
-    case Operation::add: return a + b;
-    case Operation::sub: return a - b;
-    case Operation::mul: return a * b;
-    case Operation::fma: return std::fma(a, b, c);
+    case Operation::add:
+      return a + b;
+    case Operation::sub:
+      return a - b;
+    case Operation::mul:
+      return a * b;
+    case Operation::fma:
+      return std::fma(a, b, c);
   }
 }
 template <typename T, Operation kOperation>
 T rounded(T a, T b, T c, Rounding rounding) {
   switch (kOperation) {
-    case Operation::add: return numeric::add(a, b, rounding);
-    case Operation::sub: return numeric::add(a, -b, rounding);
-    case Operation::mul: return numeric::mul(a, b, rounding);
-    case Operation::fma: return numeric::fma(a, b, c, rounding);
+    case Operation::add:
+      return numeric::add(a, b, rounding);
+    case Operation::sub:
+      return numeric::add(a, -b, rounding);
+    case Operation::mul:
+      return numeric::mul(a, b, rounding);
+    case Operation::fma:
+      return numeric::fma(a, b, c, rounding);
   }
 }
 
@@ -51,10 +59,12 @@ struct Arithmetic32 {
       if constexpr (kRounding == Rounding::rn || kRounding == Rounding::rz) {
         constexpr double kLimit = kRounding == Rounding::rn ? 0x1p-126 * (1 - 0x1p-25) : 0x1p-126;
         const double product = static_cast<double>(a) * static_cast<double>(b);
-        const double whole = kOperation == Operation::fma ? product + static_cast<double>(c) : product;
+        const double whole =
+            kOperation == Operation::fma ? product + static_cast<double>(c) : product;
         r = std::fabs(whole) < kLimit ? std::copysign(0.0F, r) : r;
       } else {
-        r = kOperation == Operation::fma ? numeric::fma_ftz(a, b, c, kRounding) : numeric::mul_ftz(a, b, kRounding);
+        r = kOperation == Operation::fma ? numeric::fma_ftz(a, b, c, kRounding)
+                                         : numeric::mul_ftz(a, b, kRounding);
       }
     } else {
       r = flush<kFlush>(r);
@@ -73,7 +83,9 @@ struct Arithmetic64 {
 template <typename F>
 struct Packed {
   U64 operator()(U64 a, U64 b, U64 c) const {
-    const auto part = [](U64 v, int i) { return std::bit_cast<float>(static_cast<U32>(v >> (32 * i))); };
+    const auto part = [](U64 v, int i) {
+      return std::bit_cast<float>(static_cast<U32>(v >> (32 * i)));
+    };
     const F f;
     return U64{std::bit_cast<U32>(f(part(a, 0), part(b, 0), part(c, 0)))} |
            U64{std::bit_cast<U32>(f(part(a, 1), part(b, 1), part(c, 1)))} << 32;
@@ -89,11 +101,14 @@ Handler arithmetic_with(Type type, bool ftz, bool sat) {
   using F11 = Arithmetic32<kOperation, kRounding, true, true>;
   if (type == Type::f32) {
     if (sat)
-      return ftz ? ternary<kCost, float, float, float, float, F11> : ternary<kCost, float, float, float, float, F01>;
-    return ftz ? ternary<kCost, float, float, float, float, F10> : ternary<kCost, float, float, float, float, F00>;
+      return ftz ? ternary<kCost, float, float, float, float, F11>
+                 : ternary<kCost, float, float, float, float, F01>;
+    return ftz ? ternary<kCost, float, float, float, float, F10>
+               : ternary<kCost, float, float, float, float, F00>;
   }
   if (type == Type::f32x2 && !sat)
-    return ftz ? ternary<kCost, U64, U64, U64, U64, Packed<F10>> : ternary<kCost, U64, U64, U64, U64, Packed<F00>>;
+    return ftz ? ternary<kCost, U64, U64, U64, U64, Packed<F10>>
+               : ternary<kCost, U64, U64, U64, U64, Packed<F00>>;
   if (type == Type::f64 && !ftz && !sat)
     return ternary<kCost, double, double, double, double, Arithmetic64<kOperation, kRounding>>;
   return nullptr;
@@ -171,7 +186,8 @@ struct DivApprox {
 };
 template <Rounding kRounding>
 Handler div_for(Type type, bool ftz) {
-  if (type == Type::f64) return binary<Cost::costly, double, double, double, DivRounded64<kRounding>>;
+  if (type == Type::f64)
+    return binary<Cost::costly, double, double, double, DivRounded64<kRounding>>;
   return ftz ? binary<Cost::costly, float, float, float, DivRounded<kRounding, true>>
              : binary<Cost::costly, float, float, float, DivRounded<kRounding, false>>;
 }
@@ -211,7 +227,9 @@ struct Sign32 {
 };
 template <bool kNegate>
 struct Sign64 {
-  U64 operator()(U64 a) const { return kNegate ? a ^ U64{1} << 63 : a & ~(U64{1} << 63); }
+  U64 operator()(U64 a) const {
+    return kNegate ? a ^ U64 { 1 } << 63 : a & ~(U64{1} << 63);
+  }
 };
 template <bool kNegate>
 void bind_sign(Decode& d) {
@@ -249,8 +267,9 @@ struct MinMax64 {
 };
 template <bool kMaximum, bool kNan, bool kFlush>
 Handler min_max_with(bool xor_sign) {
-  return xor_sign ? binary<Cost::cheap, float, float, float, MinMax32<kMaximum, kNan, kFlush, true>>
-                  : binary<Cost::cheap, float, float, float, MinMax32<kMaximum, kNan, kFlush, false>>;
+  return xor_sign
+             ? binary<Cost::cheap, float, float, float, MinMax32<kMaximum, kNan, kFlush, true>>
+             : binary<Cost::cheap, float, float, float, MinMax32<kMaximum, kNan, kFlush, false>>;
 }
 template <bool kMaximum>
 void bind_min_max(Decode& d) {
@@ -340,10 +359,17 @@ template <template <Rounding, bool> class F, template <Rounding> class G>
 Handler rounded_for(Decode& d, Type type) {
   const bool ftz = d.has("ftz");
   const bool wide = type == Type::f64;
-  if (d.has("rz")) return wide ? unary<Cost::costly, double, double, G<Rounding::rz>> : rounded32<F, Rounding::rz>(ftz);
-  if (d.has("rm")) return wide ? unary<Cost::costly, double, double, G<Rounding::rm>> : rounded32<F, Rounding::rm>(ftz);
-  if (d.has("rp")) return wide ? unary<Cost::costly, double, double, G<Rounding::rp>> : rounded32<F, Rounding::rp>(ftz);
-  return wide ? unary<Cost::costly, double, double, G<Rounding::rn>> : rounded32<F, Rounding::rn>(ftz);
+  if (d.has("rz"))
+    return wide ? unary<Cost::costly, double, double, G<Rounding::rz>>
+                : rounded32<F, Rounding::rz>(ftz);
+  if (d.has("rm"))
+    return wide ? unary<Cost::costly, double, double, G<Rounding::rm>>
+                : rounded32<F, Rounding::rm>(ftz);
+  if (d.has("rp"))
+    return wide ? unary<Cost::costly, double, double, G<Rounding::rp>>
+                : rounded32<F, Rounding::rp>(ftz);
+  return wide ? unary<Cost::costly, double, double, G<Rounding::rn>>
+              : rounded32<F, Rounding::rn>(ftz);
 }
 void bind_rcp(Decode& d) {
   const Type type = d.type();
@@ -377,8 +403,9 @@ struct CopySign {
 };
 void bind_copysign(Decode& d) {
   operands(d, d.type(), 2);
-  d.out.handler = d.type() == Type::f64 ? binary<Cost::cheap, double, double, double, CopySign<double>>
-                                        : binary<Cost::cheap, float, float, float, CopySign<float>>;
+  d.out.handler = d.type() == Type::f64
+                      ? binary<Cost::cheap, double, double, double, CopySign<double>>
+                      : binary<Cost::cheap, float, float, float, CopySign<float>>;
 }
 
 enum class Test : std::uint32_t { finite, infinite, number, notanumber, normal, subnormal };
@@ -390,12 +417,24 @@ Action test_property(Context& c, const Instruction& in, LaneMask lanes) {
     const T value = from_slot<T>(a[l]);
     bool holds = false;
     switch (static_cast<Test>(in.flags)) {
-      case Test::finite: holds = std::isfinite(value); break;
-      case Test::infinite: holds = std::isinf(value); break;
-      case Test::number: holds = !std::isnan(value); break;
-      case Test::notanumber: holds = std::isnan(value); break;
-      case Test::normal: holds = std::isnormal(value) || value == 0; break;
-      case Test::subnormal: holds = std::fpclassify(value) == FP_SUBNORMAL; break;
+      case Test::finite:
+        holds = std::isfinite(value);
+        break;
+      case Test::infinite:
+        holds = std::isinf(value);
+        break;
+      case Test::number:
+        holds = !std::isnan(value);
+        break;
+      case Test::notanumber:
+        holds = std::isnan(value);
+        break;
+      case Test::normal:
+        holds = std::isnormal(value) || value == 0;
+        break;
+      case Test::subnormal:
+        holds = std::fpclassify(value) == FP_SUBNORMAL;
+        break;
     }
     result |= static_cast<LaneMask>(holds) << l;
   }
@@ -408,7 +447,8 @@ void bind_testp(Decode& d) {
   d.out.source_type = d.type();
   d.out.d = d.destination(0, Type::pred);
   d.out.a = d.source(1, d.type());
-  static constexpr std::string_view kTests[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
+  static constexpr std::string_view kTests[] = {"finite",     "infinite", "number",
+                                                "notanumber", "normal",   "subnormal"};
   for (std::uint32_t i = 0; i < 6; ++i) {
     if (d.has(kTests[i])) d.out.flags = i;
   }
@@ -416,16 +456,23 @@ void bind_testp(Decode& d) {
 }
 
 constexpr ir::OpcodeRow kRows[] = {
-    {"add", "[@rounding] [ftz] [sat] @int|u16x2|s16x2|f32|f32x2|f64|@half", bind_shared<Operation::add, bind_integer_add>},
-    {"sub", "[@rounding] [ftz] [sat] @int|u16x2|s16x2|f32|f32x2|f64|@half", bind_shared<Operation::sub, bind_integer_sub>},
-    {"mul", "[lo|hi|wide] [@rounding] [ftz] [sat] @int|f32|f32x2|f64|@half", bind_shared<Operation::mul, bind_integer_mul>},
-    {"fma", "@rounding [ftz] [sat] [relu] [oob] f32|f32x2|f64|@half", bind_shared<Operation::fma, bind_integer_mad>},
-    {"mad", "[lo|hi|wide] [@rounding] [ftz] [sat] @int|f32|f64", bind_shared<Operation::fma, bind_integer_mad>},
+    {"add", "[@rounding] [ftz] [sat] @int|u16x2|s16x2|f32|f32x2|f64|@half",
+     bind_shared<Operation::add, bind_integer_add>},
+    {"sub", "[@rounding] [ftz] [sat] @int|u16x2|s16x2|f32|f32x2|f64|@half",
+     bind_shared<Operation::sub, bind_integer_sub>},
+    {"mul", "[lo|hi|wide] [@rounding] [ftz] [sat] @int|f32|f32x2|f64|@half",
+     bind_shared<Operation::mul, bind_integer_mul>},
+    {"fma", "@rounding [ftz] [sat] [relu] [oob] f32|f32x2|f64|@half",
+     bind_shared<Operation::fma, bind_integer_mad>},
+    {"mad", "[lo|hi|wide] [@rounding] [ftz] [sat] @int|f32|f64",
+     bind_shared<Operation::fma, bind_integer_mad>},
     {"div", "[approx|full|@rounding] [ftz] @int|f32|f64", bind_div},
     {"abs", "[ftz] s16|s32|s64|f32|f64|@half", bind_sign<false>},
     {"neg", "[ftz] s16|s32|s64|f32|f64|@half", bind_sign<true>},
-    {"min", "[ftz] [NaN] [xorsign] [abs] [relu] @int|u16x2|s16x2|f32|f64|@half", bind_min_max<false>},
-    {"max", "[ftz] [NaN] [xorsign] [abs] [relu] @int|u16x2|s16x2|f32|f64|@half", bind_min_max<true>},
+    {"min", "[ftz] [NaN] [xorsign] [abs] [relu] @int|u16x2|s16x2|f32|f64|@half",
+     bind_min_max<false>},
+    {"max", "[ftz] [NaN] [xorsign] [abs] [relu] @int|u16x2|s16x2|f32|f64|@half",
+     bind_min_max<true>},
     {"rcp", "approx|@rounding [ftz] f32|f64", bind_rcp},
     {"sqrt", "approx|@rounding [ftz] f32|f64", bind_sqrt},
     {"rsqrt", "approx [ftz] f32|f64", bind_rsqrt},
@@ -440,6 +487,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> float_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> float_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

@@ -10,7 +10,9 @@ namespace ptxemu::exec {
 /// The NaN that PTX arithmetic returns.
 inline constexpr std::uint32_t kNan32 = 0x7fffffffu;
 
-inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(kNan32); }
+inline float canonical(float x) {
+  return x == x ? x : std::bit_cast<float>(kNan32);
+}
 inline double canonical(double x) {
   return x == x ? x : std::bit_cast<double>(std::uint64_t{0x7fffffffffffffff});
 }
@@ -25,8 +27,12 @@ inline float flush(float x) {
   }
 }
 
-inline float saturate(float x) { return x > 0.0F ? (x < 1.0F ? x : 1.0F) : 0.0F; }  // NaN -> +0
-inline double saturate(double x) { return x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0; }
+inline float saturate(float x) {
+  return x > 0.0F ? (x < 1.0F ? x : 1.0F) : 0.0F;
+}  // NaN -> +0
+inline double saturate(double x) {
+  return x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
+}
 
 /// min/max of PTX: a NaN loses against a number (or wins, with `kNan`); -0 < +0.
 template <bool kMaximum, bool kNan, typename T>

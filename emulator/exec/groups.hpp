@@ -7,15 +7,19 @@ namespace ptxemu::exec {
 
 inline sync::GroupTracker& tracker(Warp& warp, GroupKind kind) {
   switch (kind) {
-    case GroupKind::cp_async: return warp.cp_async;
-    case GroupKind::bulk: return warp.bulk;
-    case GroupKind::wgmma: return warp.wgmma;
+    case GroupKind::cp_async:
+      return warp.cp_async;
+    case GroupKind::bulk:
+      return warp.bulk;
+    case GroupKind::wgmma:
+      return warp.wgmma;
   }
   return warp.bulk;
 }
 
 inline void tell_group(Context& c, const Instruction& in, LaneMask lanes, GroupKind kind, bool wait,
-                       std::uint32_t allowed, bool reads_only, std::span<const std::uint64_t> operations) {
+                       std::uint32_t allowed, bool reads_only,
+                       std::span<const std::uint64_t> operations) {
   GroupEvent event;
   event.kind = kind;
   event.wait = wait;
@@ -38,7 +42,8 @@ inline void commit_group(Context& c, const Instruction& in, LaneMask lanes, Grou
 inline Action wait_group(Context& c, const Instruction& in, LaneMask lanes, GroupKind kind,
                          std::uint32_t allowed, bool reads_only) {
   sync::GroupTracker& groups = tracker(*c.warp, kind);
-  if (!groups.satisfied(lanes, allowed, reads_only)) return c.wait_and_retry(SplitState::group, in, lanes);
+  if (!groups.satisfied(lanes, allowed, reads_only))
+    return c.wait_and_retry(SplitState::group, in, lanes);
   if (c.observer != nullptr) {
     std::vector<std::uint64_t> operations;
     groups.take_waited(lanes, allowed, reads_only, operations);

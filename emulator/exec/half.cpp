@@ -15,8 +15,12 @@ using numeric::Format;
 using U16 = std::uint16_t;
 using U32 = std::uint32_t;
 
-bool is_packed(Type type) { return type == Type::f16x2 || type == Type::bf16x2; }
-bool is_bfloat(Type type) { return type == Type::bf16 || type == Type::bf16x2; }
+bool is_packed(Type type) {
+  return type == Type::f16x2 || type == Type::bf16x2;
+}
+bool is_bfloat(Type type) {
+  return type == Type::bf16 || type == Type::bf16x2;
+}
 
 /// F works on one 16-bit value; packed registers get it twice.
 template <typename F>
@@ -31,7 +35,8 @@ struct Packed {
 };
 
 constexpr unsigned kFlushBit = 1, kSaturateBit = 2, kReluBit = 4, kOobBit = 8;
-/// The NaN with which tensor copies fill what lies outside a tensor; `.oob` turns it into a zero result.
+/// The NaN with which tensor copies fill what lies outside a tensor; `.oob` turns it into a zero
+/// result.
 constexpr U16 kOutOfBoundsNan = 0x7ff7;
 
 template <Format kFormat, HalfOperation kOperation, unsigned kBits>
@@ -39,12 +44,18 @@ struct Arithmetic {
   U16 operator()(U16 a, U16 b, U16 c) const {
     constexpr numeric::HalfOptions kOptions{(kBits & kFlushBit) != 0, (kBits & kSaturateBit) != 0,
                                             (kBits & kReluBit) != 0};
-    if ((kBits & kOobBit) != 0 && (a == kOutOfBoundsNan || b == kOutOfBoundsNan || c == kOutOfBoundsNan)) return 0;
+    if ((kBits & kOobBit) != 0 &&
+        (a == kOutOfBoundsNan || b == kOutOfBoundsNan || c == kOutOfBoundsNan))
+      return 0;
     switch (kOperation) {
-      case HalfOperation::add: return numeric::half_add(kFormat, a, b, kOptions);
-      case HalfOperation::sub: return numeric::half_sub(kFormat, a, b, kOptions);
-      case HalfOperation::mul: return numeric::half_mul(kFormat, a, b, kOptions);
-      case HalfOperation::fma: return numeric::half_fma(kFormat, a, b, c, kOptions);
+      case HalfOperation::add:
+        return numeric::half_add(kFormat, a, b, kOptions);
+      case HalfOperation::sub:
+        return numeric::half_sub(kFormat, a, b, kOptions);
+      case HalfOperation::mul:
+        return numeric::half_mul(kFormat, a, b, kOptions);
+      case HalfOperation::fma:
+        return numeric::half_fma(kFormat, a, b, c, kOptions);
     }
   }
 };
@@ -58,26 +69,37 @@ Handler arithmetic_handler(bool packed) {
 template <Format kFormat, HalfOperation kOperation>
 Handler arithmetic_for(bool packed, unsigned bits) {
   switch (bits) {
-    case 0: return arithmetic_handler<kFormat, kOperation, 0>(packed);
-    case kFlushBit: return arithmetic_handler<kFormat, kOperation, kFlushBit>(packed);
-    case kSaturateBit: return arithmetic_handler<kFormat, kOperation, kSaturateBit>(packed);
+    case 0:
+      return arithmetic_handler<kFormat, kOperation, 0>(packed);
+    case kFlushBit:
+      return arithmetic_handler<kFormat, kOperation, kFlushBit>(packed);
+    case kSaturateBit:
+      return arithmetic_handler<kFormat, kOperation, kSaturateBit>(packed);
     case kFlushBit | kSaturateBit:
       return arithmetic_handler<kFormat, kOperation, kFlushBit | kSaturateBit>(packed);
-    case kReluBit: return arithmetic_handler<kFormat, kOperation, kReluBit>(packed);
+    case kReluBit:
+      return arithmetic_handler<kFormat, kOperation, kReluBit>(packed);
     case kFlushBit | kReluBit:
       return arithmetic_handler<kFormat, kOperation, kFlushBit | kReluBit>(packed);
-    case kOobBit: return arithmetic_handler<kFormat, kOperation, kOobBit>(packed);
-    case kOobBit | kReluBit: return arithmetic_handler<kFormat, kOperation, kOobBit | kReluBit>(packed);
-    default: return nullptr;
+    case kOobBit:
+      return arithmetic_handler<kFormat, kOperation, kOobBit>(packed);
+    case kOobBit | kReluBit:
+      return arithmetic_handler<kFormat, kOperation, kOobBit | kReluBit>(packed);
+    default:
+      return nullptr;
   }
 }
 template <Format kFormat>
 Handler operation_for(HalfOperation operation, bool packed, unsigned bits) {
   switch (operation) {
-    case HalfOperation::add: return arithmetic_for<kFormat, HalfOperation::add>(packed, bits);
-    case HalfOperation::sub: return arithmetic_for<kFormat, HalfOperation::sub>(packed, bits);
-    case HalfOperation::mul: return arithmetic_for<kFormat, HalfOperation::mul>(packed, bits);
-    case HalfOperation::fma: return arithmetic_for<kFormat, HalfOperation::fma>(packed, bits);
+    case HalfOperation::add:
+      return arithmetic_for<kFormat, HalfOperation::add>(packed, bits);
+    case HalfOperation::sub:
+      return arithmetic_for<kFormat, HalfOperation::sub>(packed, bits);
+    case HalfOperation::mul:
+      return arithmetic_for<kFormat, HalfOperation::mul>(packed, bits);
+    case HalfOperation::fma:
+      return arithmetic_for<kFormat, HalfOperation::fma>(packed, bits);
   }
   return nullptr;
 }
@@ -127,7 +149,8 @@ struct MinMax {
 template <Format kFormat, bool kMaximum, bool kNan, bool kFlush, bool kXorSign>
 Handler min_max_handler(bool packed) {
   using F = MinMax<kFormat, kMaximum, kNan, kFlush, kXorSign>;
-  return packed ? binary<Cost::costly, U32, U32, U32, Packed<F>> : binary<Cost::costly, U16, U16, U16, F>;
+  return packed ? binary<Cost::costly, U32, U32, U32, Packed<F>>
+                : binary<Cost::costly, U16, U16, U16, F>;
 }
 template <Format kFormat, bool kMaximum, bool kNan>
 Handler min_max_for(bool packed, bool flush, bool xor_sign) {
@@ -184,14 +207,18 @@ void bind_half_sign(Decode& d, bool negate) {
   if (flush && is_bfloat(type)) return;
   if (negate) {
     if (packed) {
-      d.out.handler = flush ? unary<Cost::cheap, U32, U32, Packed<Sign<true, true>>> : unary<Cost::cheap, U32, U32, Packed<Sign<true, false>>>;
+      d.out.handler = flush ? unary<Cost::cheap, U32, U32, Packed<Sign<true, true>>>
+                            : unary<Cost::cheap, U32, U32, Packed<Sign<true, false>>>;
     } else {
-      d.out.handler = flush ? unary<Cost::cheap, U16, U16, Sign<true, true>> : unary<Cost::cheap, U16, U16, Sign<true, false>>;
+      d.out.handler = flush ? unary<Cost::cheap, U16, U16, Sign<true, true>>
+                            : unary<Cost::cheap, U16, U16, Sign<true, false>>;
     }
   } else if (packed) {
-    d.out.handler = flush ? unary<Cost::cheap, U32, U32, Packed<Sign<false, true>>> : unary<Cost::cheap, U32, U32, Packed<Sign<false, false>>>;
+    d.out.handler = flush ? unary<Cost::cheap, U32, U32, Packed<Sign<false, true>>>
+                          : unary<Cost::cheap, U32, U32, Packed<Sign<false, false>>>;
   } else {
-    d.out.handler = flush ? unary<Cost::cheap, U16, U16, Sign<false, true>> : unary<Cost::cheap, U16, U16, Sign<false, false>>;
+    d.out.handler = flush ? unary<Cost::cheap, U16, U16, Sign<false, true>>
+                          : unary<Cost::cheap, U16, U16, Sign<false, false>>;
   }
 }
 
@@ -232,8 +259,9 @@ void bind_half_function(Decode& d, HalfFunction function) {
   d.out.a = d.source(1, type);
   const bool packed = is_packed(type);
   if (function == HalfFunction::tanh) {
-    d.out.handler = is_bfloat(type) ? function_handler<Format::bf16, HalfFunction::tanh, false>(packed)
-                                    : function_handler<Format::f16, HalfFunction::tanh, false>(packed);
+    d.out.handler = is_bfloat(type)
+                        ? function_handler<Format::bf16, HalfFunction::tanh, false>(packed)
+                        : function_handler<Format::f16, HalfFunction::tanh, false>(packed);
   } else if (is_bfloat(type)) {
     d.out.handler = function_handler<Format::bf16, HalfFunction::ex2, true>(packed);
   } else {

@@ -16,9 +16,8 @@ struct Bits128 {
 
 /// Values of up to 32 bits live in 32-bit slots; the upper bits of a short value are not defined.
 template <typename T>
-using SlotOf = std::conditional_t<
-    sizeof(T) == 16, Bits128,
-    std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>>;
+using SlotOf = std::conditional_t<sizeof(T) == 16, Bits128,
+                                  std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>>;
 
 template <typename T>
 inline T from_slot(SlotOf<T> slot) {

@@ -17,23 +17,33 @@ using S64 = std::int64_t;
 
 struct And {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(a & b); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(a & b);
+  }
 };
 struct Or {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(a | b); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(a | b);
+  }
 };
 struct Xor {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(a ^ b); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(a ^ b);
+  }
 };
 struct Not {
   template <typename T>
-  T operator()(T a) const { return static_cast<T>(~a); }
+  T operator()(T a) const {
+    return static_cast<T>(~a);
+  }
 };
 struct LogicalNot {
   template <typename T>
-  T operator()(T a) const { return a == 0 ? 1 : 0; }
+  T operator()(T a) const {
+    return a == 0 ? 1 : 0;
+  }
 };
 
 /// Predicates are lane masks: logic on them is one word operation.
@@ -56,10 +66,18 @@ void bind_bitwise(Decode& d) {
   d.out.a = d.source(1, type);
   d.out.b = d.source(2, type);
   switch (type) {
-    case Type::pred: d.out.handler = predicate_binary<F>; break;
-    case Type::b16: d.out.handler = binary<Cost::cheap, U16, U16, U16, F>; break;
-    case Type::b32: d.out.handler = binary<Cost::cheap, U32, U32, U32, F>; break;
-    default: d.out.handler = binary<Cost::cheap, U64, U64, U64, F>; break;
+    case Type::pred:
+      d.out.handler = predicate_binary<F>;
+      break;
+    case Type::b16:
+      d.out.handler = binary<Cost::cheap, U16, U16, U16, F>;
+      break;
+    case Type::b32:
+      d.out.handler = binary<Cost::cheap, U32, U32, U32, F>;
+      break;
+    default:
+      d.out.handler = binary<Cost::cheap, U64, U64, U64, F>;
+      break;
   }
 }
 
@@ -71,10 +89,18 @@ void bind_not(Decode& d) {
   d.out.d = d.destination(0, type);
   d.out.a = d.source(1, type);
   switch (type) {
-    case Type::pred: d.out.handler = predicate_not; break;
-    case Type::b16: d.out.handler = unary<Cost::cheap, U16, U16, F>; break;
-    case Type::b32: d.out.handler = unary<Cost::cheap, U32, U32, F>; break;
-    default: d.out.handler = unary<Cost::cheap, U64, U64, F>; break;
+    case Type::pred:
+      d.out.handler = predicate_not;
+      break;
+    case Type::b16:
+      d.out.handler = unary<Cost::cheap, U16, U16, F>;
+      break;
+    case Type::b32:
+      d.out.handler = unary<Cost::cheap, U32, U32, F>;
+      break;
+    default:
+      d.out.handler = unary<Cost::cheap, U64, U64, F>;
+      break;
   }
 }
 
@@ -102,13 +128,25 @@ void bind_shift(Decode& d) {
   d.out.b = d.source(2, Type::u32);
   switch (type) {
     case Type::b16:
-    case Type::u16: d.out.handler = binary<Cost::cheap, U16, U16, U32, F<U16>>; break;
-    case Type::s16: d.out.handler = binary<Cost::cheap, std::int16_t, std::int16_t, U32, F<std::int16_t>>; break;
+    case Type::u16:
+      d.out.handler = binary<Cost::cheap, U16, U16, U32, F<U16>>;
+      break;
+    case Type::s16:
+      d.out.handler = binary<Cost::cheap, std::int16_t, std::int16_t, U32, F<std::int16_t>>;
+      break;
     case Type::b32:
-    case Type::u32: d.out.handler = binary<Cost::cheap, U32, U32, U32, F<U32>>; break;
-    case Type::s32: d.out.handler = binary<Cost::cheap, S32, S32, U32, F<S32>>; break;
-    case Type::s64: d.out.handler = binary<Cost::cheap, S64, S64, U32, F<S64>>; break;
-    default: d.out.handler = binary<Cost::cheap, U64, U64, U32, F<U64>>; break;
+    case Type::u32:
+      d.out.handler = binary<Cost::cheap, U32, U32, U32, F<U32>>;
+      break;
+    case Type::s32:
+      d.out.handler = binary<Cost::cheap, S32, S32, U32, F<S32>>;
+      break;
+    case Type::s64:
+      d.out.handler = binary<Cost::cheap, S64, S64, U32, F<S64>>;
+      break;
+    default:
+      d.out.handler = binary<Cost::cheap, U64, U64, U32, F<U64>>;
+      break;
   }
 }
 
@@ -231,10 +269,22 @@ void bind_bfind(Decode& d) {
   d.out.a = d.source(1, type);
   const bool shift = d.has("shiftamt");
   switch (type) {
-    case Type::u32: d.out.handler = shift ? unary<Cost::cheap, U32, U32, FindBit<U32, true>> : unary<Cost::cheap, U32, U32, FindBit<U32, false>>; break;
-    case Type::s32: d.out.handler = shift ? unary<Cost::cheap, U32, S32, FindBit<S32, true>> : unary<Cost::cheap, U32, S32, FindBit<S32, false>>; break;
-    case Type::u64: d.out.handler = shift ? unary<Cost::cheap, U32, U64, FindBit<U64, true>> : unary<Cost::cheap, U32, U64, FindBit<U64, false>>; break;
-    default: d.out.handler = shift ? unary<Cost::cheap, U32, S64, FindBit<S64, true>> : unary<Cost::cheap, U32, S64, FindBit<S64, false>>; break;
+    case Type::u32:
+      d.out.handler = shift ? unary<Cost::cheap, U32, U32, FindBit<U32, true>>
+                            : unary<Cost::cheap, U32, U32, FindBit<U32, false>>;
+      break;
+    case Type::s32:
+      d.out.handler = shift ? unary<Cost::cheap, U32, S32, FindBit<S32, true>>
+                            : unary<Cost::cheap, U32, S32, FindBit<S32, false>>;
+      break;
+    case Type::u64:
+      d.out.handler = shift ? unary<Cost::cheap, U32, U64, FindBit<U64, true>>
+                            : unary<Cost::cheap, U32, U64, FindBit<U64, false>>;
+      break;
+    default:
+      d.out.handler = shift ? unary<Cost::cheap, U32, S64, FindBit<S64, true>>
+                            : unary<Cost::cheap, U32, S64, FindBit<S64, false>>;
+      break;
   }
 }
 
@@ -268,10 +318,18 @@ void bind_bfe(Decode& d) {
   d.out.b = d.source(2, Type::u32);
   d.out.c = d.source(3, Type::u32);
   switch (type) {
-    case Type::u32: d.out.handler = ternary<Cost::cheap, U32, U32, U32, U32, Extract<U32>>; break;
-    case Type::s32: d.out.handler = ternary<Cost::cheap, S32, S32, U32, U32, Extract<S32>>; break;
-    case Type::u64: d.out.handler = ternary<Cost::cheap, U64, U64, U32, U32, Extract<U64>>; break;
-    default: d.out.handler = ternary<Cost::cheap, S64, S64, U32, U32, Extract<S64>>; break;
+    case Type::u32:
+      d.out.handler = ternary<Cost::cheap, U32, U32, U32, U32, Extract<U32>>;
+      break;
+    case Type::s32:
+      d.out.handler = ternary<Cost::cheap, S32, S32, U32, U32, Extract<S32>>;
+      break;
+    case Type::u64:
+      d.out.handler = ternary<Cost::cheap, U64, U64, U32, U32, Extract<U64>>;
+      break;
+    default:
+      d.out.handler = ternary<Cost::cheap, S64, S64, U32, U32, Extract<S64>>;
+      break;
   }
 }
 
@@ -348,9 +406,11 @@ void bind_szext(Decode& d) {
   d.out.b = d.source(2, Type::u32);
   const bool wrap = d.has("wrap");
   if (type == Type::s32) {
-    d.out.handler = wrap ? binary<Cost::cheap, U32, U32, U32, SizeExtend<true, true>> : binary<Cost::cheap, U32, U32, U32, SizeExtend<true, false>>;
+    d.out.handler = wrap ? binary<Cost::cheap, U32, U32, U32, SizeExtend<true, true>>
+                         : binary<Cost::cheap, U32, U32, U32, SizeExtend<true, false>>;
   } else {
-    d.out.handler = wrap ? binary<Cost::cheap, U32, U32, U32, SizeExtend<false, true>> : binary<Cost::cheap, U32, U32, U32, SizeExtend<false, false>>;
+    d.out.handler = wrap ? binary<Cost::cheap, U32, U32, U32, SizeExtend<false, true>>
+                         : binary<Cost::cheap, U32, U32, U32, SizeExtend<false, false>>;
   }
 }
 
@@ -361,8 +421,8 @@ struct FindNthSet {
     if (n == 0) return (mask >> base & 1) != 0 ? base : ~0u;
     S32 position = static_cast<S32>(base);
     const S32 step = n > 0 ? 1 : -1;
-    for (S32 left = std::abs(static_cast<S64>(n)) > 32 ? 33 : std::abs(n); position >= 0 && position < 32;
-         position += step) {
+    for (S32 left = std::abs(static_cast<S64>(n)) > 32 ? 33 : std::abs(n);
+         position >= 0 && position < 32; position += step) {
       if ((mask >> position & 1) != 0 && --left == 0) return static_cast<U32>(position);
     }
     return ~0u;
@@ -393,12 +453,24 @@ struct PermuteBytes {
           index = selector >> (4 * i) & 7;
           sign = (selector >> (4 * i + 3) & 1) != 0;
           break;
-        case Permute::f4e: index = i + n; break;
-        case Permute::b4e: index = (n + 8 - i) & 7; break;
-        case Permute::rc8: index = n; break;
-        case Permute::ecl: index = std::max(i, n); break;
-        case Permute::ecr: index = std::min(i, n); break;
-        case Permute::rc16: index = (n & 1) * 2 + (i & 1); break;
+        case Permute::f4e:
+          index = i + n;
+          break;
+        case Permute::b4e:
+          index = (n + 8 - i) & 7;
+          break;
+        case Permute::rc8:
+          index = n;
+          break;
+        case Permute::ecl:
+          index = std::max(i, n);
+          break;
+        case Permute::ecr:
+          index = std::min(i, n);
+          break;
+        case Permute::rc16:
+          index = (n & 1) * 2 + (i & 1);
+          break;
       }
       U32 byte = static_cast<U32>(bytes >> (8 * index)) & 0xff;
       if (sign) byte = (byte & 0x80) != 0 ? 0xff : 0;
@@ -415,13 +487,14 @@ void bind_prmt(Decode& d) {
   d.out.b = d.source(2, Type::b32);
   d.out.c = d.source(3, Type::b32);
   const std::string_view mode = d.one_of({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
-  d.out.handler = mode == "f4e"    ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::f4e>>
-                  : mode == "b4e"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::b4e>>
-                  : mode == "rc8"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::rc8>>
-                  : mode == "ecl"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::ecl>>
-                  : mode == "ecr"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::ecr>>
-                  : mode == "rc16" ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::rc16>>
-                                   : ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::generic>>;
+  d.out.handler =
+      mode == "f4e"    ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::f4e>>
+      : mode == "b4e"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::b4e>>
+      : mode == "rc8"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::rc8>>
+      : mode == "ecl"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::ecl>>
+      : mode == "ecr"  ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::ecr>>
+      : mode == "rc16" ? ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::rc16>>
+                       : ternary<Cost::cheap, U32, U32, U32, U32, PermuteBytes<Permute::generic>>;
 }
 
 constexpr ir::OpcodeRow kRows[] = {
@@ -448,6 +521,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> logic_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> logic_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

@@ -1,8 +1,8 @@
 // The machine's state while a kernel runs: launch, cluster, CTA, warp, and the splits of a warp.
 //
-// Threads of a warp that stand at the same place run together as a *split*. A divergent branch makes
-// two splits; splits that meet again at one instruction merge. A split that waits never holds up its
-// siblings, which gives the forward progress that the ISA promises to single threads.
+// Threads of a warp that stand at the same place run together as a *split*. A divergent branch
+// makes two splits; splits that meet again at one instruction merge. A split that waits never holds
+// up its siblings, which gives the forward progress that the ISA promises to single threads.
 #pragma once
 
 #include <array>
@@ -64,13 +64,13 @@ struct Launch {
 
 enum class SplitState : std::uint8_t {
   ready,
-  yielded,          ///< a poll failed: others first
-  sleeping,         ///< nanosleep: other clusters may go first, too
-  converging,       ///< waits for siblings at the same instruction
+  yielded,     ///< a poll failed: others first
+  sleeping,    ///< nanosleep: other clusters may go first, too
+  converging,  ///< waits for siblings at the same instruction
   cta_barrier,
   cluster_barrier,
   mbarrier,
-  group,            ///< wait for asynchronous groups
+  group,  ///< wait for asynchronous groups
 };
 
 struct CallFrame {
@@ -104,18 +104,19 @@ struct Warp {
   Cta* cta = nullptr;
   std::uint32_t index = 0;
   LaneMask live = 0;
-  LaneMask all = 0;  ///< lanes that exist
+  LaneMask all = 0;   ///< lanes that exist
   bool fair = false;  ///< run the least recently run split next
   std::byte* registers = nullptr;
   std::byte* specials = nullptr;
   std::vector<std::unique_ptr<Split>> splits;
   std::array<std::vector<std::byte>, kWarpSize> local;
   sync::GroupTracker cp_async, bulk, wgmma;
-  std::uint64_t wgmma_issued = 0;   ///< matches the four warps of a warpgroup
+  std::uint64_t wgmma_issued = 0;  ///< matches the four warps of a warpgroup
   std::uint64_t wgmma_unfinished = 0;
   std::uint32_t register_limit = 0;
   LaneMask carry = 0;  ///< the condition code of add.cc and friends, per lane
-  std::array<std::uint32_t, kWarpSize> cluster_phase{};  ///< phase of each lane's last cluster arrive
+  std::array<std::uint32_t, kWarpSize>
+      cluster_phase{};  ///< phase of each lane's last cluster arrive
 };
 
 /// bar / barrier.cta number 0-15.
@@ -161,7 +162,7 @@ struct AsyncOperation {
   [[nodiscard]] virtual bool blocked() const { return false; }
   std::uint64_t id = 0;
   Agent agent;
-  Cta* cta = nullptr;   ///< issuing
+  Cta* cta = nullptr;  ///< issuing
   Warp* warp = nullptr;
   LaneMask lanes = 0;
   const Instruction* instruction = nullptr;

@@ -1,5 +1,5 @@
-// Matrix instructions: wgmma as an asynchronous operation of a warpgroup, mma.sync, ldmatrix, stmatrix,
-// movmatrix.
+// Matrix instructions: wgmma as an asynchronous operation of a warpgroup, mma.sync, ldmatrix,
+// stmatrix, movmatrix.
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
@@ -63,7 +63,8 @@ struct Wgmma final : AsyncOperation {
   static U32* row(Warp& warp, const Operand& o) {
     return reinterpret_cast<U32*>(warp.registers + o.offset);
   }
-  void tell(ClusterObserver& observer, const ir::WgmmaDetail& detail, const tensor::WgmmaOperands& operands) const {
+  void tell(ClusterObserver& observer, const ir::WgmmaDetail& detail,
+            const tensor::WgmmaOperands& operands) const {
     std::vector<Access::Range> ranges;
     try {
       for (const U32 chunk : tensor::wgmma_footprint(detail.shape, operands)) {
@@ -77,7 +78,8 @@ struct Wgmma final : AsyncOperation {
       return;  // execution reports it
     }
     // What lies outside the CTA's memory is reported by the execution itself.
-    std::erase_if(ranges, [&](const Access::Range& r) { return r.address + r.bytes > cta->shared.size(); });
+    std::erase_if(ranges,
+                  [&](const Access::Range& r) { return r.address + r.bytes > cta->shared.size(); });
     Access access;
     access.agent = agent;
     access.proxy = Proxy::async;
@@ -96,19 +98,22 @@ Action wgmma(Context& c, const Instruction& in, LaneMask lanes) {
   const unsigned member = warp.index % kWarpgroup;
   const std::size_t group = warp.index / kWarpgroup;
   if ((group + 1) * kWarpgroup > c.cta->warps.size())
-    c.fault(ReportKind::divergence, in, lanes, "wgmma needs a warpgroup of four warps; the block ends within this one");
+    c.fault(ReportKind::divergence, in, lanes,
+            "wgmma needs a warpgroup of four warps; the block ends within this one");
   const U64 key = U64{c.cta->rank} << 56 | U64{group} << 48 | warp.wgmma_issued++;
   std::unique_ptr<AsyncOperation>& slot = c.cluster->gathering()[key];
   if (slot == nullptr) {
-    slot = c.cluster->make_operation<Wgmma>(c, in, lanes, AgentKind::tensor_core, Completion::wgmma_group);
+    slot = c.cluster->make_operation<Wgmma>(c, in, lanes, AgentKind::tensor_core,
+                                            Completion::wgmma_group);
     slot->agent.index = static_cast<std::uint16_t>(group);
     slot->order = (U64{c.cta->rank} << 32 | group) + 1;
   }
   auto& operation = static_cast<Wgmma&>(*slot);
   if (operation.instruction != &in)
-    c.fault(ReportKind::divergence, in, lanes,
-            "the warps of a warpgroup execute different wgmma instructions; another warp is at line " +
-                std::to_string(operation.instruction->line));
+    c.fault(
+        ReportKind::divergence, in, lanes,
+        "the warps of a warpgroup execute different wgmma instructions; another warp is at line " +
+            std::to_string(operation.instruction->line));
   // Descriptors and scale-d are read now; they are the same in all lanes and warps.
   const U64 a = in.a.present() ? c.uniform64(in.a, lanes) : 0;
   const U64 b = c.uniform64(in.b, lanes);
@@ -120,14 +125,17 @@ Action wgmma(Context& c, const Instruction& in, LaneMask lanes) {
   for (int l = 1; l < kWarpSize; ++l) {
     if (c.row<const U64>(in.b)[l] != b || (in.a.present() && c.row<const U64>(in.a)[l] != a) ||
         ((c.predicate(in.c) >> l & 1) != 0) != scale)
-      c.fault(ReportKind::bad_descriptor, in, LaneMask{1} << l, "a wgmma operand differs between the lanes of a warp");
+      c.fault(ReportKind::bad_descriptor, in, LaneMask{1} << l,
+              "a wgmma operand differs between the lanes of a warp");
   }
   warp.wgmma.add(operation.id, lanes);
   if (++operation.arrived < kWarpgroup) return Action::next;
   for (unsigned w = 1; w < kWarpgroup; ++w) {
-    if (operation.a_descriptor[w] != operation.a_descriptor[0] || operation.b_descriptor[w] != operation.b_descriptor[0] ||
+    if (operation.a_descriptor[w] != operation.a_descriptor[0] ||
+        operation.b_descriptor[w] != operation.b_descriptor[0] ||
         operation.scale_d[w] != operation.scale_d[0])
-      c.fault(ReportKind::bad_descriptor, in, lanes, "a wgmma operand differs between the warps of the warpgroup");
+      c.fault(ReportKind::bad_descriptor, in, lanes,
+              "a wgmma operand differs between the warps of the warpgroup");
   }
   for (const U64 bits : {a, b}) {
     if (bits == a && !in.a.present()) continue;
@@ -143,17 +151,28 @@ Action wgmma(Context& c, const Instruction& in, LaneMask lanes) {
 
 ElementType element(Decode& d, Type type) {
   switch (type) {
-    case Type::f16: return ElementType::f16;
-    case Type::bf16: return ElementType::bf16;
-    case Type::tf32: return ElementType::tf32;
-    case Type::e4m3: return ElementType::e4m3;
-    case Type::e5m2: return ElementType::e5m2;
-    case Type::s8: return ElementType::s8;
-    case Type::u8: return ElementType::u8;
-    case Type::f32: return ElementType::f32;
-    case Type::f64: return ElementType::f64;
-    case Type::s32: return ElementType::s32;
-    default: d.unsupported("element type ." + std::string(ir::to_string(type)) + " is not supported");
+    case Type::f16:
+      return ElementType::f16;
+    case Type::bf16:
+      return ElementType::bf16;
+    case Type::tf32:
+      return ElementType::tf32;
+    case Type::e4m3:
+      return ElementType::e4m3;
+    case Type::e5m2:
+      return ElementType::e5m2;
+    case Type::s8:
+      return ElementType::s8;
+    case Type::u8:
+      return ElementType::u8;
+    case Type::f32:
+      return ElementType::f32;
+    case Type::f64:
+      return ElementType::f64;
+    case Type::s32:
+      return ElementType::s32;
+    default:
+      d.unsupported("element type ." + std::string(ir::to_string(type)) + " is not supported");
   }
 }
 
@@ -167,7 +186,10 @@ std::array<unsigned, 3> shape(Decode& d) {
     for (const char letter : {'m', 'n', 'k'}) {
       ok = ok && at != end && *at == letter;
       if (!ok) break;
-      const auto parsed = std::from_chars(at + 1, end, result[letter == 'm' ? 0 : letter == 'n' ? 1 : 2]);
+      const auto parsed = std::from_chars(at + 1, end,
+                                          result[letter == 'm'   ? 0
+                                                 : letter == 'n' ? 1
+                                                                 : 2]);
       ok = parsed.ec == std::errc{};
       at = parsed.ptr;
     }
@@ -192,22 +214,27 @@ void bind_wgmma(Decode& d) {
   detail.shape.a = element(d, d.type(1));
   detail.shape.b = element(d, d.type(2));
   detail.shape.satfinite = d.has("satfinite");
-  if (std::string problem = tensor::wgmma_error(detail.shape); !problem.empty()) d.unsupported(problem);
+  if (std::string problem = tensor::wgmma_error(detail.shape); !problem.empty())
+    d.unsupported(problem);
   if (m != 64 || k != detail.shape.k())
-    d.unsupported("the shape for these types is m64n" + std::to_string(n) + "k" + std::to_string(detail.shape.k()));
+    d.unsupported("the shape for these types is m64n" + std::to_string(n) + "k" +
+                  std::to_string(detail.shape.k()));
   d.out.type = result;
   const std::size_t registers = detail.shape.d_registers();
   d.out.list = d.destinations(d.operand(0), Type::b32, registers);
   for (const Operand& o : d.out.list) {
-    if (o.width != ir::Width::bits32 || !o.is_register()) d.fail("accumulators are 32-bit registers");
+    if (o.width != ir::Width::bits32 || !o.is_register())
+      d.fail("accumulators are 32-bit registers");
   }
   d.out.c = d.predicate(d.operand(3));
-  if (d.out.c.bank != ir::Bank::constants) d.sources(d.operand(0), Type::b32, registers);  // D is read, too
+  if (d.out.c.bank != ir::Bank::constants)
+    d.sources(d.operand(0), Type::b32, registers);  // D is read, too
   const bool from_registers = d.operand(1).kind == Kind::vector;
   if (from_registers) {
     d.out.list2 = d.sources(d.operand(1), Type::b32, tensor::kWgmmaARegisters);
     for (const Operand& o : d.out.list2) {
-      if (o.width != ir::Width::bits32 || !o.is_register()) d.fail("A fragments are 32-bit registers");
+      if (o.width != ir::Width::bits32 || !o.is_register())
+        d.fail("A fragments are 32-bit registers");
     }
   } else {
     d.out.a = d.source(1, Type::b64);
@@ -220,7 +247,8 @@ void bind_wgmma(Decode& d) {
     detail.negate_a = minus_one(d, next++);
     detail.negate_b = minus_one(d, next++);
     if (half) {
-      if (!from_registers) detail.a_major = d.constant(next++, 0, 1) != 0 ? tensor::Major::mn : tensor::Major::k;
+      if (!from_registers)
+        detail.a_major = d.constant(next++, 0, 1) != 0 ? tensor::Major::mn : tensor::Major::k;
       detail.b_major = d.constant(next++, 0, 1) != 0 ? tensor::Major::mn : tensor::Major::k;
     }
   }
@@ -273,7 +301,8 @@ class Fragment {
       const auto* value = c.row<const U64>(o);
       for (unsigned part = 0; part < 2; ++part) {
         auto& words = words_.emplace_back();
-        for (std::size_t l = 0; l < kWarpSize; ++l) words[l] = static_cast<U32>(value[l] >> (32 * part));
+        for (std::size_t l = 0; l < kWarpSize; ++l)
+          words[l] = static_cast<U32>(value[l] >> (32 * part));
         rows_.push_back(words.data());
       }
     }
@@ -283,7 +312,8 @@ class Fragment {
     for (const Operand& o : operands_) {
       if (o.width != ir::Width::bits64) continue;
       auto* value = context_.row<U64>(o);
-      for (std::size_t l = 0; l < kWarpSize; ++l) value[l] = words_[at][l] | U64{words_[at + 1][l]} << 32;
+      for (std::size_t l = 0; l < kWarpSize; ++l)
+        value[l] = words_[at][l] | U64{words_[at + 1][l]} << 32;
       at += 2;
     }
   }
@@ -332,29 +362,38 @@ void bind_mma(Decode& d) {
   };
   detail.shape.a_column_major = layout(0) == "col";
   detail.shape.b_row_major = layout(1) == "row";
-  if (std::string problem = tensor::mma_error(detail.shape); !problem.empty()) d.unsupported(problem);
+  if (std::string problem = tensor::mma_error(detail.shape); !problem.empty())
+    d.unsupported(problem);
   const tensor::MmaRegisters registers = tensor::mma_registers(detail.shape);
   const auto width = [](Type type) { return type == Type::f64 ? Type::b64 : Type::b32; };
-  const auto count = [](Type type, unsigned words) { return type == Type::f64 ? words / 2 : words; };
+  const auto count = [](Type type, unsigned words) {
+    return type == Type::f64 ? words / 2 : words;
+  };
   d.out.type = d.type(0);
   d.out.source_type = d.type(1);
   const auto check = [&](std::span<const Operand> list, Type type) {
     for (const Operand& o : list) {
-      if (o.width != ir::width_of(width(type)) || !o.present()) d.fail("a fragment register has the wrong size");
+      if (o.width != ir::width_of(width(type)) || !o.present())
+        d.fail("a fragment register has the wrong size");
     }
     return list;
   };
-  detail.d = check(d.destinations(d.operand(0), width(d.type(0)), count(d.type(0), registers.d)), d.type(0));
-  d.out.list2 = check(d.sources(d.operand(1), width(d.type(1)), count(d.type(1), registers.a)), d.type(1));
-  d.out.list3 = check(d.sources(d.operand(2), width(d.type(2)), count(d.type(2), registers.b)), d.type(2));
-  d.out.list = check(d.sources(d.operand(3), width(d.type(3)), count(d.type(3), registers.c)), d.type(3));
+  detail.d = check(d.destinations(d.operand(0), width(d.type(0)), count(d.type(0), registers.d)),
+                   d.type(0));
+  d.out.list2 =
+      check(d.sources(d.operand(1), width(d.type(1)), count(d.type(1), registers.a)), d.type(1));
+  d.out.list3 =
+      check(d.sources(d.operand(2), width(d.type(2)), count(d.type(2), registers.b)), d.type(2));
+  d.out.list =
+      check(d.sources(d.operand(3), width(d.type(3)), count(d.type(3), registers.c)), d.type(3));
   auto& details = d.builder().kernel().mma;
   d.out.detail = static_cast<U32>(details.size());
   details.push_back(detail);
   d.out.handler = mma;
 }
 
-// ldmatrix and stmatrix: Instruction::flags bit 0 = transposed; the number of matrices is list.size().
+// ldmatrix and stmatrix: Instruction::flags bit 0 = transposed; the number of matrices is
+// list.size().
 template <bool kLoad>
 Action move_matrices(Context& c, const Instruction& in, LaneMask lanes) {
   if (!c.converge_warp(in, lanes, true)) return Action::block;
@@ -363,7 +402,9 @@ Action move_matrices(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Addresses addresses;
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
-  c.resolve(in, {in.space, kLoad ? AccessKind::read : AccessKind::write, 16, 16, Proxy::generic, kLoad}, used, addresses, pointers);
+  c.resolve(in,
+            {in.space, kLoad ? AccessKind::read : AccessKind::write, 16, 16, Proxy::generic, kLoad},
+            used, addresses, pointers);
   std::array<tensor::MatrixRow, kWarpSize> rows;
   const std::span<tensor::MatrixRow> used_rows{rows.data(), 8 * count};
   const bool transposed = (in.flags & 1) != 0;
@@ -419,19 +460,25 @@ void bind_movmatrix(Decode& d) {
 
 constexpr ir::OpcodeRow kRows[] = {
     {"wgmma.mma_async",
-     "sync aligned m64n#k8|m64n#k16|m64n#k32 [satfinite] f16|bf16|tf32|e4m3|e5m2|s8|u8|f32|s32+", bind_wgmma,
-     "dense; A from shared memory or registers, both majors for 16-bit types"},
+     "sync aligned m64n#k8|m64n#k16|m64n#k32 [satfinite] f16|bf16|tf32|e4m3|e5m2|s8|u8|f32|s32+",
+     bind_wgmma, "dense; A from shared memory or registers, both majors for 16-bit types"},
     {"wgmma.fence", "sync aligned", bind_wgmma_sync<wgmma_fence, false>},
     {"wgmma.commit_group", "sync aligned", bind_wgmma_sync<wgmma_commit, false>},
     {"wgmma.wait_group", "sync aligned", bind_wgmma_sync<wgmma_wait, true>},
-    {"mma", "sync aligned m8n8k#|m16n8k# row|col+ [satfinite] f16|bf16|tf32|e4m3|e5m2|s8|u8|f32|f64|s32+", bind_mma, "dense"},
-    {"ldmatrix", "sync aligned m8n8 x1|x2|x4 [trans] [shared|shared::cta] b16", bind_move_matrices<true>},
-    {"stmatrix", "sync aligned m8n8 x1|x2|x4 [trans] [shared|shared::cta] b16", bind_move_matrices<false>},
+    {"mma",
+     "sync aligned m8n8k#|m16n8k# row|col+ [satfinite] f16|bf16|tf32|e4m3|e5m2|s8|u8|f32|f64|s32+",
+     bind_mma, "dense"},
+    {"ldmatrix", "sync aligned m8n8 x1|x2|x4 [trans] [shared|shared::cta] b16",
+     bind_move_matrices<true>},
+    {"stmatrix", "sync aligned m8n8 x1|x2|x4 [trans] [shared|shared::cta] b16",
+     bind_move_matrices<false>},
     {"movmatrix", "sync aligned m8n8 trans b16", bind_movmatrix},
 };
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> matrix_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> matrix_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

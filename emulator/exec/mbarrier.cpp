@@ -32,8 +32,9 @@ Action set_barrier(Context& c, const Instruction& in, LaneMask lanes) {
     if (kInit) {
       const U32 count = c.row<const U32>(in.a)[l];
       if (count == 0 || count > sync::Mbarrier::kMaxCount)
-        c.fault(ReportKind::barrier_protocol, in, lane,
-                "mbarrier.init with a count of " + std::to_string(count) + "; it must be 1 … 2^20-1");
+        c.fault(
+            ReportKind::barrier_protocol, in, lane,
+            "mbarrier.init with a count of " + std::to_string(count) + "; it must be 1 … 2^20-1");
       barrier.expected = barrier.pending = count;
       bits = barrier.encode();
       place.cta->history.erase(place.offset);
@@ -88,7 +89,8 @@ Action arrive(Context& c, const Instruction& in, LaneMask lanes) {
     U64 before = 0;
     if ((in.flags & (kExpect | kComplete)) != 0) {
       const U32 bytes = c.row<const U32>(in.a)[l];
-      update.event = (in.flags & kExpect) != 0 ? BarrierEvent::expect_tx : BarrierEvent::complete_tx;
+      update.event =
+          (in.flags & kExpect) != 0 ? BarrierEvent::expect_tx : BarrierEvent::complete_tx;
       update.transactions = (in.flags & kExpect) != 0 ? std::int64_t{bytes} : -std::int64_t{bytes};
       if (bytes > static_cast<U32>(sync::Mbarrier::kMaxTransactions))
         c.fault(ReportKind::barrier_protocol, in, lane,
@@ -105,7 +107,8 @@ Action arrive(Context& c, const Instruction& in, LaneMask lanes) {
     }
     const U32 count = in.b.present() ? c.row<const U32>(in.b)[l] : 1;
     if (count == 0 || count > sync::Mbarrier::kMaxCount)
-      c.fault(ReportKind::barrier_protocol, in, lane, "arrival count " + std::to_string(count) + " is not in 1 … 2^20-1");
+      c.fault(ReportKind::barrier_protocol, in, lane,
+              "arrival count " + std::to_string(count) + " is not in 1 … 2^20-1");
     update.event = (in.flags & kDrop) != 0 ? BarrierEvent::arrive_drop : BarrierEvent::arrive;
     ((in.flags & kDrop) != 0 ? update.drop : update.arrivals) = count;
     const U64 state = c.cluster->update_mbarrier(*place.cta, place.offset, update);
@@ -137,13 +140,21 @@ void bind_arrive(Decode& d, U32 flags) {
   d.require_operands(next, next);
   d.out.handler = arrive;
 }
-void bind_mbarrier_arrive(Decode& d) { bind_arrive(d, kArrive | (d.has("expect_tx") ? kExpect : 0)); }
-void bind_mbarrier_drop(Decode& d) { bind_arrive(d, kArrive | kDrop | (d.has("expect_tx") ? kExpect : 0)); }
-void bind_expect_tx(Decode& d) { bind_arrive(d, kExpect); }
-void bind_complete_tx(Decode& d) { bind_arrive(d, kComplete); }
+void bind_mbarrier_arrive(Decode& d) {
+  bind_arrive(d, kArrive | (d.has("expect_tx") ? kExpect : 0));
+}
+void bind_mbarrier_drop(Decode& d) {
+  bind_arrive(d, kArrive | kDrop | (d.has("expect_tx") ? kExpect : 0));
+}
+void bind_expect_tx(Decode& d) {
+  bind_arrive(d, kExpect);
+}
+void bind_complete_tx(Decode& d) {
+  bind_arrive(d, kComplete);
+}
 
-void tell_wait(Context& c, const Instruction& in, LaneMask lanes, const Context::SharedPlace& place, U32 parity,
-               BarrierEvent kind) {
+void tell_wait(Context& c, const Instruction& in, LaneMask lanes, const Context::SharedPlace& place,
+               U32 parity, BarrierEvent kind) {
   if (c.observer == nullptr) return;
   sync::Mbarrier barrier = c.cluster->load_mbarrier(*place.cta, place.offset, &in);
   MbarrierEvent event;
@@ -172,7 +183,8 @@ Action wait(Context& c, const Instruction& in, LaneMask lanes) {
   U32 first_parity = 0;
   bool uniform = true;
   const auto parity_of = [&](std::size_t l) {
-    return in.flags != 0 ? c.row<const U32>(in.a)[l] & 1 : static_cast<U32>(c.row<const U64>(in.a)[l] & 1);
+    return in.flags != 0 ? c.row<const U32>(in.a)[l] & 1
+                         : static_cast<U32>(c.row<const U64>(in.a)[l] & 1);
   };
   for_lanes(lanes, [&](std::size_t l, LaneMask lane) {
     const Context::SharedPlace place = barrier_place(c, in, addresses[l], lane);
@@ -187,7 +199,8 @@ Action wait(Context& c, const Instruction& in, LaneMask lanes) {
   const DeviceOptions& options = c.launch->options;
   const bool expired = c.split->timed_out;
   c.split->timed_out = false;
-  if (kTry && options.schedule == Schedule::random && done != 0 && !expired && c.cluster->random()() % 16 == 0) {
+  if (kTry && options.schedule == Schedule::random && done != 0 && !expired &&
+      c.cluster->random()() % 16 == 0) {
     done = 0;  // the ISA lets try_wait return false at any time
     c.set_predicate(in.d, lanes, 0);
     return Action::yield;
@@ -202,7 +215,8 @@ Action wait(Context& c, const Instruction& in, LaneMask lanes) {
   }
   c.set_predicate(in.d, lanes, done);
   if (uniform) {
-    tell_wait(c, in, lanes, first, first_parity, done != 0 ? BarrierEvent::wait_success : BarrierEvent::wait_fail);
+    tell_wait(c, in, lanes, first, first_parity,
+              done != 0 ? BarrierEvent::wait_success : BarrierEvent::wait_fail);
   } else {
     for_lanes(lanes, [&](std::size_t l, LaneMask lane) {
       tell_wait(c, in, lane, barrier_place(c, in, addresses[l], lane), parity_of(l),
@@ -225,7 +239,8 @@ void bind_wait(Decode& d) {
   d.require_operands(3, kTry ? 4 : 3);
   d.out.category = ir::Category::mbarrier;
   d.out.space = d.space();
-  if (d.out.space == ir::Space::shared_cluster) d.unsupported("waits are only possible on barriers of the own CTA");
+  if (d.out.space == ir::Space::shared_cluster)
+    d.unsupported("waits are only possible on barriers of the own CTA");
   d.memory_order(ir::Semantics::acquire);
   if (d.out.scope == ir::Scope::none) d.out.scope = ir::Scope::cta;
   d.out.type = Type::pred;
@@ -240,7 +255,8 @@ void bind_wait(Decode& d) {
 Action pending_count(Context& c, const Instruction& in, LaneMask lanes) {
   for_lanes(lanes, [&](std::size_t l, LaneMask lane) {
     const auto barrier = sync::Mbarrier::decode(c.row<const U64>(in.a)[l]);
-    if (!barrier) c.fault(ReportKind::barrier_protocol, in, lane, "the operand is no mbarrier state");
+    if (!barrier)
+      c.fault(ReportKind::barrier_protocol, in, lane, "the operand is no mbarrier state");
     c.row<U32>(in.d)[l] = barrier->pending;
   });
   return Action::next;
@@ -256,8 +272,10 @@ void bind_pending_count(Decode& d) {
 constexpr ir::OpcodeRow kRows[] = {
     {"mbarrier.init", "[shared|shared::cta] b64", bind_init},
     {"mbarrier.inval", "[shared|shared::cta] b64", bind_inval},
-    {"mbarrier.arrive", "[expect_tx] [noComplete] [release|relaxed] [@scope] [@shared] b64", bind_mbarrier_arrive},
-    {"mbarrier.arrive_drop", "[expect_tx] [noComplete] [release|relaxed] [@scope] [@shared] b64", bind_mbarrier_drop},
+    {"mbarrier.arrive", "[expect_tx] [noComplete] [release|relaxed] [@scope] [@shared] b64",
+     bind_mbarrier_arrive},
+    {"mbarrier.arrive_drop", "[expect_tx] [noComplete] [release|relaxed] [@scope] [@shared] b64",
+     bind_mbarrier_drop},
     {"mbarrier.expect_tx", "[relaxed] [@scope] [@shared] b64", bind_expect_tx},
     {"mbarrier.complete_tx", "[relaxed] [@scope] [@shared] b64", bind_complete_tx},
     {"mbarrier.test_wait", "[parity] [acquire|relaxed] [@scope] [@shared] b64", bind_wait<false>},
@@ -268,6 +286,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> mbarrier_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> mbarrier_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

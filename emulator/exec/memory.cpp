@@ -37,7 +37,8 @@ Action load(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
   const U32 bytes = static_cast<U32>(kBytes) * in.elements;
-  c.resolve(in, {in.space, AccessKind::read, bytes, bytes, Proxy::generic, true}, lanes, addresses, pointers);
+  c.resolve(in, {in.space, AccessKind::read, bytes, bytes, Proxy::generic, true}, lanes, addresses,
+            pointers);
   if (in.semantics != ir::Semantics::weak) std::atomic_thread_fence(std::memory_order_acquire);
   for (std::size_t e = 0; e < in.list.size(); ++e) {
     const Operand& target = in.list[e];
@@ -80,7 +81,8 @@ Action store(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
   const U32 bytes = static_cast<U32>(kBytes) * in.elements;
-  c.resolve(in, {in.space, AccessKind::write, bytes, bytes, Proxy::generic, false}, lanes, addresses, pointers);
+  c.resolve(in, {in.space, AccessKind::write, bytes, bytes, Proxy::generic, false}, lanes,
+            addresses, pointers);
   if (in.semantics != ir::Semantics::weak) std::atomic_thread_fence(std::memory_order_release);
   for (std::size_t e = 0; e < in.list.size(); ++e) {
     const auto* from = c.row<const std::byte>(in.list[e]);
@@ -135,11 +137,27 @@ void bind_ld(Decode& d) {
                       d.operand(1).items[0].variable != nullptr &&
                       d.is_kernel_parameter(*d.operand(1).items[0].variable);
   switch (bytes) {
-    case 1: d.out.handler = direct ? (is_signed ? load_parameter<1, true> : load_parameter<1, false>) : is_signed ? load<1, true> : load<1, false>; break;
-    case 2: d.out.handler = direct ? (is_signed ? load_parameter<2, true> : load_parameter<2, false>) : is_signed ? load<2, true> : load<2, false>; break;
-    case 4: d.out.handler = direct ? (is_signed ? load_parameter<4, true> : load_parameter<4, false>) : is_signed ? load<4, true> : load<4, false>; break;
-    case 8: d.out.handler = direct ? load_parameter<8, false> : load<8, false>; break;
-    default: d.out.handler = direct ? load_parameter<16, false> : load<16, false>; break;
+    case 1:
+      d.out.handler = direct      ? (is_signed ? load_parameter<1, true> : load_parameter<1, false>)
+                      : is_signed ? load<1, true>
+                                  : load<1, false>;
+      break;
+    case 2:
+      d.out.handler = direct      ? (is_signed ? load_parameter<2, true> : load_parameter<2, false>)
+                      : is_signed ? load<2, true>
+                                  : load<2, false>;
+      break;
+    case 4:
+      d.out.handler = direct      ? (is_signed ? load_parameter<4, true> : load_parameter<4, false>)
+                      : is_signed ? load<4, true>
+                                  : load<4, false>;
+      break;
+    case 8:
+      d.out.handler = direct ? load_parameter<8, false> : load<8, false>;
+      break;
+    default:
+      d.out.handler = direct ? load_parameter<16, false> : load<16, false>;
+      break;
   }
 }
 
@@ -160,15 +178,27 @@ void bind_st(Decode& d) {
   d.out.list = d.sources(d.operand(1), type, count);
   if (d.operand_count() == 3) d.source(2, Type::b64);
   switch (bytes) {
-    case 1: d.out.handler = store<1>; break;
-    case 2: d.out.handler = store<2>; break;
-    case 4: d.out.handler = store<4>; break;
-    case 8: d.out.handler = store<8>; break;
-    default: d.out.handler = store<16>; break;
+    case 1:
+      d.out.handler = store<1>;
+      break;
+    case 2:
+      d.out.handler = store<2>;
+      break;
+    case 4:
+      d.out.handler = store<4>;
+      break;
+    case 8:
+      d.out.handler = store<8>;
+      break;
+    default:
+      d.out.handler = store<16>;
+      break;
   }
 }
 
-Action nothing(Context&, const Instruction&, LaneMask) { return Action::next; }
+Action nothing(Context&, const Instruction&, LaneMask) {
+  return Action::next;
+}
 
 void bind_prefetch(Decode& d) {
   d.out.category = ir::Category::other;
@@ -179,12 +209,17 @@ void bind_prefetch(Decode& d) {
 }
 
 constexpr ir::OpcodeRow kRows[] = {
-    {"ld", "[weak|relaxed|acquire|volatile] [mmio] [@scope] [@space] [nc] [ca|cg|cs|lu|cv] [@evict1] [@evict2] [L2::cache_hint] [@prefetch] [unified] [v2|v4|v8] @memory",
+    {"ld",
+     "[weak|relaxed|acquire|volatile] [mmio] [@scope] [@space] [nc] [ca|cg|cs|lu|cv] [@evict1] "
+     "[@evict2] [L2::cache_hint] [@prefetch] [unified] [v2|v4|v8] @memory",
      bind_ld, "cache operators, eviction hints and cache policies have no effect"},
     {"ldu", "[global] [v2|v4] @memory", bind_ld},
-    {"st", "[weak|relaxed|release|volatile] [mmio] [@scope] [@space] [wb|cg|cs|wt] [@evict1] [@evict2] [L2::cache_hint] [v2|v4|v8] @memory",
+    {"st",
+     "[weak|relaxed|release|volatile] [mmio] [@scope] [@space] [wb|cg|cs|wt] [@evict1] [@evict2] "
+     "[L2::cache_hint] [v2|v4|v8] @memory",
      bind_st, "cache operators, eviction hints and cache policies have no effect"},
-    {"prefetch", "[global|local|const|param] [L1|L2] [L2::evict_last|L2::evict_normal] [tensormap]", bind_prefetch, "no effect"},
+    {"prefetch", "[global|local|const|param] [L1|L2] [L2::evict_last|L2::evict_normal] [tensormap]",
+     bind_prefetch, "no effect"},
     {"prefetchu", "L1", bind_prefetch, "no effect"},
     {"applypriority", "[global] L2::evict_normal", bind_prefetch, "no effect"},
     {"discard", "[global] L2", bind_prefetch, "no effect"},
@@ -192,6 +227,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> memory_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> memory_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

@@ -14,9 +14,12 @@ std::string hex(std::uint64_t value) {
 
 std::string_view verb(AccessKind kind) {
   switch (kind) {
-    case AccessKind::read: return "read";
-    case AccessKind::write: return "write";
-    case AccessKind::atomic: return "atomic access";
+    case AccessKind::read:
+      return "read";
+    case AccessKind::write:
+      return "write";
+    case AccessKind::atomic:
+      return "atomic access";
   }
   return "access";
 }
@@ -74,15 +77,15 @@ std::uint64_t Context::address(const ir::Address& address, LaneMask lane) const 
   return all[static_cast<std::size_t>(std::countr_zero(lane))];
 }
 
-std::byte* Context::global_pointer(const Instruction& in, std::uint64_t address, std::uint64_t bytes,
-                                   AccessKind kind, LaneMask lanes) {
+std::byte* Context::global_pointer(const Instruction& in, std::uint64_t address,
+                                   std::uint64_t bytes, AccessKind kind, LaneMask lanes) {
   const mem::Allocation* a = last_allocation_;
   if (a == nullptr || !a->contains(address, bytes)) {
     a = launch->memory->find(address, bytes);
     if (a == nullptr)
       fault(ReportKind::out_of_bounds, in, lanes,
-            "global " + std::string(verb(kind)) + " of " + std::to_string(bytes) + " bytes out of bounds: " +
-                launch->memory->describe(address));
+            "global " + std::string(verb(kind)) + " of " + std::to_string(bytes) +
+                " bytes out of bounds: " + launch->memory->describe(address));
     last_allocation_ = a;
   }
   if (kind != AccessKind::read && a->read_only)
@@ -111,8 +114,8 @@ Context::SharedPlace Context::shared_place(const Instruction& in, ir::Space spac
   }
   if (rank >= cluster->cta_count())
     fault(ReportKind::out_of_bounds, in, lane,
-          "shared address " + hex(low) + " names CTA " + std::to_string(rank) + " of a cluster of " +
-              std::to_string(cluster->cta_count()));
+          "shared address " + hex(low) + " names CTA " + std::to_string(rank) +
+              " of a cluster of " + std::to_string(cluster->cta_count()));
   Cta& owner = cluster->cta(rank);
   const std::uint32_t offset = mem::offset_of(low);
   if (offset % alignment != 0)
@@ -126,14 +129,16 @@ Context::SharedPlace Context::shared_place(const Instruction& in, ir::Space spac
   if (&owner != cta && owner.live_threads == 0)
     fault(ReportKind::out_of_bounds, in, lane,
           "shared memory of CTA " + std::to_string(rank) +
-              " is accessed after that CTA has exited; a cluster barrier before its exit keeps it alive");
+              " is accessed after that CTA has exited; a cluster barrier before its exit keeps it "
+              "alive");
   return {&owner, offset};
 }
 
 void Context::resolve(const Instruction& in, const Request& request, LaneMask lanes,
                       const Addresses& addresses, Pointers& pointers) {
   const std::uint32_t alignment = request.alignment != 0 ? request.alignment : request.bytes;
-  // Lanes of a generic access may lie in different spaces; observers hear one access per space and CTA.
+  // Lanes of a generic access may lie in different spaces; observers hear one access per space and
+  // CTA.
   Addresses places{};
   LaneMask shared_lanes = 0, global_lanes = 0, local_lanes = 0;
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
@@ -163,7 +168,8 @@ void Context::resolve(const Instruction& in, const Request& request, LaneMask la
         const std::uint64_t offset = a & ~mem::kWindowMask;
         if (offset % alignment != 0)
           fault(ReportKind::misaligned, in, lane,
-                "local address " + hex(offset) + " is not a multiple of " + std::to_string(alignment));
+                "local address " + hex(offset) + " is not a multiple of " +
+                    std::to_string(alignment));
         if (offset + request.bytes > memory.size() || offset + request.bytes < offset)
           fault(ReportKind::out_of_bounds, in, lane,
                 "local access at " + hex(offset) + " is outside the thread's " +

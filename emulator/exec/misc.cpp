@@ -15,7 +15,8 @@ using U64 = std::uint64_t;
 Action set_max_registers(Context& c, const Instruction& in, LaneMask lanes) {
   if (!c.converge_warp(in, lanes, true)) return Action::block;
   c.warp->register_limit = static_cast<U32>(in.immediate);
-  if (c.observer != nullptr) c.observer->on_register_limit(c.cta->rank, c.warp->index, c.warp->register_limit, in);
+  if (c.observer != nullptr)
+    c.observer->on_register_limit(c.cta->rank, c.warp->index, c.warp->register_limit, in);
   return Action::next;
 }
 void bind_setmaxnreg(Decode& d) {
@@ -27,7 +28,9 @@ void bind_setmaxnreg(Decode& d) {
   d.out.handler = set_max_registers;
 }
 
-Action nothing(Context&, const Instruction&, LaneMask) { return Action::next; }
+Action nothing(Context&, const Instruction&, LaneMask) {
+  return Action::next;
+}
 /// Grids run one after the other, so earlier grids are always complete.
 void bind_griddepcontrol(Decode& d) {
   d.require_operands(0, 0);
@@ -71,13 +74,16 @@ Action replace_field(Context& c, const Instruction& in, LaneMask lanes) {
   Context::Addresses addresses;
   Context::Pointers pointers;
   c.addresses(in.addresses[0], lanes, addresses);
-  c.resolve(in, {in.space, AccessKind::atomic, 128, 64, Proxy::tensormap}, lanes, addresses, pointers);
+  c.resolve(in, {in.space, AccessKind::atomic, 128, 64, Proxy::tensormap}, lanes, addresses,
+            pointers);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const auto l = static_cast<std::size_t>(std::countr_zero(rest));
-    const U64 value = in.a.width == ir::Width::bits64 ? c.row<const U64>(in.a)[l] : c.row<const U32>(in.a)[l];
+    const U64 value =
+        in.a.width == ir::Width::bits64 ? c.row<const U64>(in.a)[l] : c.row<const U32>(in.a)[l];
     tma::TensorMapBits bits;
     std::memcpy(bits.data(), pointers[l], sizeof bits);
-    tma::replace(bits, static_cast<tma::MapField>(in.flags), static_cast<unsigned>(in.immediate), value);
+    tma::replace(bits, static_cast<tma::MapField>(in.flags), static_cast<unsigned>(in.immediate),
+                 value);
     std::memcpy(pointers[l], bits.data(), sizeof bits);
   }
   return Action::next;
@@ -85,8 +91,9 @@ Action replace_field(Context& c, const Instruction& in, LaneMask lanes) {
 void bind_replace(Decode& d) {
   d.out.category = ir::Category::other;
   d.out.space = d.space();
-  static constexpr std::string_view kFields[] = {"global_address", "rank", "box_dim", "global_dim", "global_stride",
-                                                 "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
+  static constexpr std::string_view kFields[] = {
+      "global_address", "rank",     "box_dim",           "global_dim",   "global_stride",
+      "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
   for (U32 i = 0; i < std::size(kFields); ++i) {
     if (d.has(kFields[i])) d.out.flags = i;
   }
@@ -97,13 +104,14 @@ void bind_replace(Decode& d) {
   d.address(0);
   if (indexed) d.out.immediate = d.constant(1, 0, 4);
   const Type type = d.types().size() > 1 ? d.type(1) : d.has("b64") ? Type::b64 : Type::b32;
-  if (wide != (type == Type::b64)) d.fail("this field has type ." + std::string(wide ? "b64" : "b32"));
+  if (wide != (type == Type::b64))
+    d.fail("this field has type ." + std::string(wide ? "b64" : "b32"));
   d.out.a = d.source(indexed ? 2 : 1, type);
   d.out.handler = replace_field;
 }
 
-/// tensormap.cp_fenceproxy: copies a map from shared to global memory and orders it for the tensormap
-/// proxy.
+/// tensormap.cp_fenceproxy: copies a map from shared to global memory and orders it for the
+/// tensormap proxy.
 Action copy_map(Context& c, const Instruction& in, LaneMask lanes) {
   if (!c.converge_warp(in, lanes, false)) return Action::block;
   const LaneMask lane = lanes & (0 - lanes);  // one copy for the warp
@@ -140,20 +148,30 @@ void bind_copy_map(Decode& d) {
 
 constexpr ir::OpcodeRow kRows[] = {
     {"setmaxnreg", "inc|dec sync aligned u32", bind_setmaxnreg},
-    {"griddepcontrol", "launch_dependents|wait", bind_griddepcontrol, "grids run one after the other: no effect"},
+    {"griddepcontrol", "launch_dependents|wait", bind_griddepcontrol,
+     "grids run one after the other: no effect"},
     {"nanosleep", "u32", bind_nanosleep, "lets other threads run; no time passes"},
-    {"createpolicy.fractional", "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged+ b64", bind_createpolicy, "policies have no effect"},
-    {"createpolicy.range", "[global] L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged+ b64", bind_createpolicy, "policies have no effect"},
+    {"createpolicy.fractional",
+     "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged+ b64", bind_createpolicy,
+     "policies have no effect"},
+    {"createpolicy.range",
+     "[global] L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged+ b64",
+     bind_createpolicy, "policies have no effect"},
     {"createpolicy.cvt", "L2 b64", bind_createpolicy, "policies have no effect"},
     {"tensormap.replace",
-     "tile global_address|rank|box_dim|global_dim|global_stride|element_stride|elemtype|interleave_layout|swizzle_mode|fill_mode "
+     "tile "
+     "global_address|rank|box_dim|global_dim|global_stride|element_stride|elemtype|interleave_"
+     "layout|swizzle_mode|fill_mode "
      "[global|shared::cta] [b1024] b32|b64",
      bind_replace},
-    {"tensormap.cp_fenceproxy", "global shared::cta [tensormap::generic] [release] [@scope] sync aligned", bind_copy_map},
+    {"tensormap.cp_fenceproxy",
+     "global shared::cta [tensormap::generic] [release] [@scope] sync aligned", bind_copy_map},
 };
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> misc_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> misc_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

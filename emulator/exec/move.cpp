@@ -57,16 +57,22 @@ Action move_dynamic(Context& c, const Instruction& in, LaneMask lanes) {
   U64 value = 0;
   switch (static_cast<Special>(in.detail)) {
     case Special::clock:
-    case Special::clock64: value = c.cluster->read_clock(); break;
-    case Special::clock_hi: value = c.cluster->read_clock() >> 32; break;
+    case Special::clock64:
+      value = c.cluster->read_clock();
+      break;
+    case Special::clock_hi:
+      value = c.cluster->read_clock() >> 32;
+      break;
     case Special::globaltimer:
     case Special::globaltimer_lo:
     case Special::globaltimer_hi:
       value = static_cast<U64>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now() - c.launch->start).count());
+                                   std::chrono::steady_clock::now() - c.launch->start)
+                                   .count());
       if (static_cast<Special>(in.detail) == Special::globaltimer_hi) value >>= 32;
       break;
-    default: break;
+    default:
+      break;
   }
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
@@ -84,8 +90,8 @@ Action move_is_explicit_cluster(Context& c, const Instruction& in, LaneMask lane
   return Action::next;
 }
 
-// Packing and unpacking move bits between one register and several. The handler works on bytes: each
-// element has `flags` bits, and slots of 4, 8 or 16 bytes.
+// Packing and unpacking move bits between one register and several. The handler works on bytes:
+// each element has `flags` bits, and slots of 4, 8 or 16 bytes.
 std::size_t slot_bytes(ir::Width width) {
   return width == ir::Width::bits32 ? 4 : width == ir::Width::bits64 ? 8 : 16;
 }
@@ -127,11 +133,16 @@ Action unpack(Context& c, const Instruction& in, LaneMask lanes) {
 
 Type element_type(Decode& d, int bits) {
   switch (bits) {
-    case 8: return Type::b8;
-    case 16: return Type::b16;
-    case 32: return Type::b32;
-    case 64: return Type::b64;
-    default: d.fail("a vector of mov has 2 or 4 elements of 8 to 64 bits");
+    case 8:
+      return Type::b8;
+    case 16:
+      return Type::b16;
+    case 32:
+      return Type::b32;
+    case 64:
+      return Type::b64;
+    default:
+      d.fail("a vector of mov has 2 or 4 elements of 8 to 64 bits");
   }
 }
 
@@ -217,7 +228,9 @@ Action convert_address(Context& c, const Instruction& in, LaneMask lanes) {
   const auto* a = c.row<const T>(in.a);
   auto* out = c.row<T>(in.d);
   const bool shared = in.space == ir::Space::shared || in.space == ir::Space::shared_cluster;
-  const U64 window = shared ? mem::kSharedWindow : in.space == ir::Space::local ? mem::kLocalWindow : 0;
+  const U64 window = shared                         ? mem::kSharedWindow
+                     : in.space == ir::Space::local ? mem::kLocalWindow
+                                                    : 0;
   const U64 tag = in.space == ir::Space::shared ? c.cta->tag() : 0;
   const auto parameters = reinterpret_cast<U64>(c.launch->parameters);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
@@ -261,8 +274,12 @@ Action is_space(Context& c, const Instruction& in, LaneMask lanes) {
       case ir::Space::shared:
         holds = window == mem::kSharedWindow && mem::rank_of(static_cast<U32>(a[l])) == c.cta->rank;
         break;
-      case ir::Space::shared_cluster: holds = window == mem::kSharedWindow; break;
-      case ir::Space::local: holds = window == mem::kLocalWindow; break;
+      case ir::Space::shared_cluster:
+        holds = window == mem::kSharedWindow;
+        break;
+      case ir::Space::local:
+        holds = window == mem::kLocalWindow;
+        break;
       case ir::Space::param: {
         const auto begin = reinterpret_cast<U64>(c.launch->parameters);
         holds = a[l] >= begin && a[l] < begin + c.launch->kernel->info.parameter_bytes;
@@ -274,7 +291,9 @@ Action is_space(Context& c, const Instruction& in, LaneMask lanes) {
                 variable->begin != reinterpret_cast<U64>(c.launch->parameters);
         break;
       }
-      default: holds = window == 0; break;
+      default:
+        holds = window == 0;
+        break;
     }
     result |= static_cast<LaneMask>(holds) << l;
   }
@@ -306,7 +325,8 @@ Action map_address(Context& c, const Instruction& in, LaneMask lanes) {
                   std::to_string(c.cluster->cta_count()));
     const U64 window = in.space == ir::Space::generic ? from[l] & mem::kWindowMask : 0;
     if (in.space == ir::Space::generic && window != mem::kSharedWindow)
-      c.fault(ReportKind::out_of_bounds, in, LaneMask{1} << l, "mapa of a generic address outside shared memory");
+      c.fault(ReportKind::out_of_bounds, in, LaneMask{1} << l,
+              "mapa of a generic address outside shared memory");
     out[l] = static_cast<T>(window | (U64{rank[l]} << mem::kRankShift) |
                             mem::offset_of(static_cast<U32>(from[l])));
   }
@@ -357,7 +377,8 @@ void bind_getctarank(Decode& d) {
 }
 
 constexpr ir::OpcodeRow kRows[] = {
-    {"mov", "@scalar", bind_mov, "also packs and unpacks vectors, reads special registers, takes addresses"},
+    {"mov", "@scalar", bind_mov,
+     "also packs and unpacks vectors, reads special registers, takes addresses"},
     {"cvta", "[to] @space u32|u64", bind_cvta},
     {"isspacep", "@space", bind_isspacep},
     {"mapa", "[shared::cluster] u32|u64", bind_mapa},
@@ -366,6 +387,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> move_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> move_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

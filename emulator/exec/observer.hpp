@@ -1,8 +1,9 @@
 // The seam between the machine and its checkers: one call per event that matters for memory order.
 //
-// The machine calls an observer only if there is one; handlers test a pointer that is almost always null.
-// Calls for one cluster come from one host thread at a time; calls for different clusters may be
-// concurrent. Faults that stop the machine (out of bounds, deadlock, …) are raised by the machine itself.
+// The machine calls an observer only if there is one; handlers test a pointer that is almost always
+// null. Calls for one cluster come from one host thread at a time; calls for different clusters may
+// be concurrent. Faults that stop the machine (out of bounds, deadlock, …) are raised by the
+// machine itself.
 #pragma once
 
 #include <cstdint>
@@ -47,23 +48,30 @@ struct Access {
   ir::Scope scope = ir::Scope::none;
   const Instruction* instruction = nullptr;
   std::uint64_t operation = 0;  ///< asynchronous operation, 0 for synchronous accesses
-  /// Synchronous: active lanes, one address each, `bytes` each, in the order of `lanes`' set bits at
-  /// index = lane (so 32 entries). Asynchronous: `ranges`.
+  /// Synchronous: active lanes, one address each, `bytes` each, in the order of `lanes`' set bits
+  /// at index = lane (so 32 entries). Asynchronous: `ranges`.
   LaneMask lanes = 0;
   std::uint32_t bytes = 0;
-  std::span<const std::uint64_t> addresses;  ///< shared: offset in the CTA's window; global: address
+  std::span<const std::uint64_t>
+      addresses;  ///< shared: offset in the CTA's window; global: address
   struct Range {
     std::uint64_t address;
     std::uint64_t bytes;
   };
   std::span<const Range> ranges;
-  /// Where the value goes or comes from: register operands of the instruction (loads: written registers).
+  /// Where the value goes or comes from: register operands of the instruction (loads: written
+  /// registers).
   bool to_registers = false;
 };
 
 /// One mbarrier operation that took effect.
 enum class BarrierEvent : std::uint8_t {
-  init, inval, arrive, arrive_drop, expect_tx, complete_tx,
+  init,
+  inval,
+  arrive,
+  arrive_drop,
+  expect_tx,
+  complete_tx,
   phase_complete,  ///< by the operation reported just before
   wait_success,    ///< a test_wait/try_wait returned true
   wait_fail,       ///< … returned false
@@ -72,10 +80,11 @@ enum class BarrierEvent : std::uint8_t {
 struct MbarrierEvent {
   BarrierEvent event = BarrierEvent::init;
   Agent agent;
-  std::uint8_t cta = 0;       ///< owner of the barrier
-  std::uint32_t offset = 0;   ///< of the barrier in the owner's shared memory
-  std::uint32_t count = 0;    ///< arrivals, or transaction bytes
-  std::uint32_t phase = 0;    ///< parity of the phase the operation belongs to (waits: the awaited parity)
+  std::uint8_t cta = 0;      ///< owner of the barrier
+  std::uint32_t offset = 0;  ///< of the barrier in the owner's shared memory
+  std::uint32_t count = 0;   ///< arrivals, or transaction bytes
+  std::uint32_t phase =
+      0;  ///< parity of the phase the operation belongs to (waits: the awaited parity)
   ir::Semantics semantics = ir::Semantics::release;
   ir::Scope scope = ir::Scope::cta;
   LaneMask lanes = 0;
@@ -106,12 +115,13 @@ struct ClusterBarrierEvent {
 };
 
 enum class FenceKind : std::uint8_t {
-  memory,              ///< fence/membar; see semantics and scope
-  proxy_async,         ///< generic <-> async, for `space` (generic = all)
+  memory,       ///< fence/membar; see semantics and scope
+  proxy_async,  ///< generic <-> async, for `space` (generic = all)
   proxy_alias,
-  proxy_tensormap_acquire, proxy_tensormap_release,
+  proxy_tensormap_acquire,
+  proxy_tensormap_release,
   mbarrier_init,
-  wgmma,               ///< wgmma.fence
+  wgmma,  ///< wgmma.fence
 };
 struct FenceEvent {
   FenceKind kind = FenceKind::memory;
@@ -143,9 +153,9 @@ enum class AsyncStage : std::uint8_t {
 enum class GroupKind : std::uint8_t { cp_async, bulk, wgmma };
 struct GroupEvent {
   GroupKind kind = GroupKind::bulk;
-  bool wait = false;         ///< false: commit
-  bool reads_only = false;   ///< `.read` waits
-  std::uint32_t allowed = 0; ///< N of wait_group N
+  bool wait = false;          ///< false: commit
+  bool reads_only = false;    ///< `.read` waits
+  std::uint32_t allowed = 0;  ///< N of wait_group N
   std::uint8_t cta = 0;
   std::uint16_t warp = 0;
   LaneMask lanes = 0;
@@ -160,7 +170,7 @@ struct WarpSyncEvent {
   std::uint8_t cta = 0;
   std::uint16_t warp = 0;
   LaneMask lanes = 0;
-  bool orders_memory = false;  ///< bar.warp.sync only
+  bool orders_memory = false;                  ///< bar.warp.sync only
   std::span<const std::uint8_t> source_lanes;  ///< shfl: 32 entries, whose value each lane received
   const Instruction* instruction = nullptr;
 };
@@ -174,8 +184,10 @@ class ClusterView {
   [[nodiscard]] virtual std::uint64_t cluster_index() const = 0;
   [[nodiscard]] virtual Dim3 cta_id(std::uint32_t rank) const = 0;
   [[nodiscard]] virtual std::span<const std::byte> shared_memory(std::uint32_t rank) const = 0;
-  [[nodiscard]] virtual std::uint32_t register_bytes() const = 0;  ///< size of a warp's register bank
-  [[nodiscard]] virtual const std::byte* registers(std::uint32_t rank, std::uint32_t warp) const = 0;
+  [[nodiscard]] virtual std::uint32_t register_bytes()
+      const = 0;  ///< size of a warp's register bank
+  [[nodiscard]] virtual const std::byte* registers(std::uint32_t rank,
+                                                   std::uint32_t warp) const = 0;
   /// Immediates of the kernel (ir::Bank::constants), laid out like registers.
   [[nodiscard]] virtual const std::byte* constants() const = 0;
   /// "kernel+0x40" style name of a shared address: symbol and offset.
@@ -186,7 +198,8 @@ class ClusterView {
 class ClusterObserver {
  public:
   virtual ~ClusterObserver() = default;
-  /// Before the instruction executes, with the lanes whose guard holds. Called for every instruction.
+  /// Before the instruction executes, with the lanes whose guard holds. Called for every
+  /// instruction.
   virtual void on_instruction(std::uint32_t /*cta*/, std::uint32_t /*warp*/, LaneMask /*lanes*/,
                               const Instruction& /*instruction*/) {}
   virtual void on_access(const Access&) {}

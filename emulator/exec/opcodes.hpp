@@ -8,6 +8,7 @@
 namespace ptxemu::exec {
 
 std::span<const ir::OpcodeRow> integer_opcodes();
+std::span<const ir::OpcodeRow> extended_integer_opcodes();
 std::span<const ir::OpcodeRow> logic_opcodes();
 std::span<const ir::OpcodeRow> float_opcodes();
 std::span<const ir::OpcodeRow> compare_opcodes();

@@ -67,7 +67,8 @@ bool Context::converge_warp(const Instruction& in, LaneMask lanes, bool whole_wa
           "an .aligned instruction needs all threads of the warp, but some have exited");
   if (whole_warp && warp->all != kFullMask)
     fault(ReportKind::divergence, in, lanes,
-          "an .aligned instruction needs a warp of 32 threads; the block size is not a multiple of 32");
+          "an .aligned instruction needs a warp of 32 threads; the block size is not a multiple of "
+          "32");
   return true;
 }
 

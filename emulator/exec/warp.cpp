@@ -11,7 +11,8 @@ using ir::Type;
 using U32 = std::uint32_t;
 using U64 = std::uint64_t;
 
-void tell_sync(Context& c, const Instruction& in, LaneMask lanes, std::span<const std::uint8_t> source_lanes = {}) {
+void tell_sync(Context& c, const Instruction& in, LaneMask lanes,
+               std::span<const std::uint8_t> source_lanes = {}) {
   if (c.observer == nullptr) return;
   WarpSyncEvent event;
   event.cta = static_cast<std::uint8_t>(c.cta->rank);
@@ -23,7 +24,8 @@ void tell_sync(Context& c, const Instruction& in, LaneMask lanes, std::span<cons
 }
 
 /// Waits for all lanes of the member mask. False: parked. The mask must be the same in all lanes.
-bool gather(Context& c, const Instruction& in, LaneMask lanes, const Operand& mask_operand, LaneMask& members) {
+bool gather(Context& c, const Instruction& in, LaneMask lanes, const Operand& mask_operand,
+            LaneMask& members) {
   const auto* masks = c.row<const U32>(mask_operand);
   members = c.uniform(mask_operand, lanes);
   for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
@@ -64,10 +66,22 @@ Action shuffle(Context& c, const Instruction& in, LaneMask lanes) {
     int source = 0;
     bool in_range = false;
     switch (kMode) {
-      case Shuffle::up: source = lane - delta; in_range = source >= most; break;
-      case Shuffle::down: source = lane + delta; in_range = source <= most; break;
-      case Shuffle::bfly: source = lane ^ delta; in_range = source <= most; break;
-      case Shuffle::idx: source = least | (delta & ~segment); in_range = source <= most; break;
+      case Shuffle::up:
+        source = lane - delta;
+        in_range = source >= most;
+        break;
+      case Shuffle::down:
+        source = lane + delta;
+        in_range = source <= most;
+        break;
+      case Shuffle::bfly:
+        source = lane ^ delta;
+        in_range = source <= most;
+        break;
+      case Shuffle::idx:
+        source = least | (delta & ~segment);
+        in_range = source <= most;
+        break;
     }
     if (!in_range) source = lane;
     valid |= static_cast<LaneMask>(in_range) << lane;
@@ -124,13 +138,14 @@ Action vote(Context& c, const Instruction& in, LaneMask lanes) {
 void bind_vote(Decode& d) {
   d.require_operands(3, 3);
   const bool ballot = d.has("ballot");
-  if (ballot != (d.type() == Type::b32)) d.fail(".ballot has type .b32, the other modes have .pred");
+  if (ballot != (d.type() == Type::b32))
+    d.fail(".ballot has type .b32, the other modes have .pred");
   d.out.category = ir::Category::warp_exchange;
   d.out.type = d.type();
   d.out.d = d.destination(0, d.type());
   d.out.a = d.predicate(d.operand(1));
   d.out.b = d.source(2, Type::u32);
-  d.out.handler = ballot          ? vote<Vote::ballot>
+  d.out.handler = ballot         ? vote<Vote::ballot>
                   : d.has("all") ? vote<Vote::all>
                   : d.has("any") ? vote<Vote::any>
                                  : vote<Vote::uni>;
@@ -146,7 +161,8 @@ Action match(Context& c, const Instruction& in, LaneMask lanes) {
     LaneMask same = 0;
     for (LaneMask rest = lanes; rest != 0; rest &= rest - 1) {
       const int l = std::countr_zero(rest);
-      if (values[static_cast<std::size_t>(l)] == values[static_cast<std::size_t>(lane)]) same |= LaneMask{1} << l;
+      if (values[static_cast<std::size_t>(l)] == values[static_cast<std::size_t>(lane)])
+        same |= LaneMask{1} << l;
     }
     return same;
   };
@@ -189,12 +205,24 @@ Action reduce(Context& c, const Instruction& in, LaneMask lanes) {
   for (LaneMask rest = lanes & (lanes - 1); rest != 0; rest &= rest - 1) {
     const U32 value = a[std::countr_zero(rest)];
     switch (kMode) {
-      case Reduce::add: result += value; break;
-      case Reduce::min: result = static_cast<T>(value) < static_cast<T>(result) ? value : result; break;
-      case Reduce::max: result = static_cast<T>(value) > static_cast<T>(result) ? value : result; break;
-      case Reduce::bit_and: result &= value; break;
-      case Reduce::bit_or: result |= value; break;
-      case Reduce::bit_xor: result ^= value; break;
+      case Reduce::add:
+        result += value;
+        break;
+      case Reduce::min:
+        result = static_cast<T>(value) < static_cast<T>(result) ? value : result;
+        break;
+      case Reduce::max:
+        result = static_cast<T>(value) > static_cast<T>(result) ? value : result;
+        break;
+      case Reduce::bit_and:
+        result &= value;
+        break;
+      case Reduce::bit_or:
+        result |= value;
+        break;
+      case Reduce::bit_xor:
+        result ^= value;
+        break;
     }
   }
   write_all(c, in.d, lanes, result);
@@ -214,15 +242,18 @@ void bind_redux(Decode& d) {
   if (d.has("xor") && bits) d.out.handler = reduce<Reduce::bit_xor, U32>;
   if (bits) return;
   if (d.has("add")) d.out.handler = reduce<Reduce::add, U32>;
-  if (d.has("min")) d.out.handler = is_signed ? reduce<Reduce::min, std::int32_t> : reduce<Reduce::min, U32>;
-  if (d.has("max")) d.out.handler = is_signed ? reduce<Reduce::max, std::int32_t> : reduce<Reduce::max, U32>;
+  if (d.has("min"))
+    d.out.handler = is_signed ? reduce<Reduce::min, std::int32_t> : reduce<Reduce::min, U32>;
+  if (d.has("max"))
+    d.out.handler = is_signed ? reduce<Reduce::max, std::int32_t> : reduce<Reduce::max, U32>;
 }
 
 Action elect(Context& c, const Instruction& in, LaneMask lanes) {
   LaneMask members = 0;
   if (!gather(c, in, lanes, in.a, members)) return Action::block;
-  const int leader = c.launch->options.elect_lane == ElectLane::lowest ? std::countr_zero(lanes)
-                                                                       : 31 - std::countl_zero(lanes);
+  const int leader = c.launch->options.elect_lane == ElectLane::lowest
+                         ? std::countr_zero(lanes)
+                         : 31 - std::countl_zero(lanes);
   if (in.d.present()) write_all(c, in.d, lanes, static_cast<U32>(leader));
   c.set_predicate(in.d2, lanes, LaneMask{1} << leader);
   return Action::next;
@@ -299,6 +330,8 @@ constexpr ir::OpcodeRow kRows[] = {
 
 }  // namespace
 
-std::span<const ir::OpcodeRow> warp_opcodes() { return kRows; }
+std::span<const ir::OpcodeRow> warp_opcodes() {
+  return kRows;
+}
 
 }  // namespace ptxemu::exec

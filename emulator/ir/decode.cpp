@@ -15,9 +15,19 @@ namespace {
 using Kind = ptx::Operand::Kind;
 
 std::string_view kind_name(Kind kind) {
-  static constexpr std::string_view kNames[] = {"a register", "a special register", "an integer",
-      "a floating-point constant", "a floating-point constant", "a variable", "a function", "a label",
-      "'_'", "a vector", "an address", "a pair", "a list"};
+  static constexpr std::string_view kNames[] = {"a register",
+                                                "a special register",
+                                                "an integer",
+                                                "a floating-point constant",
+                                                "a floating-point constant",
+                                                "a variable",
+                                                "a function",
+                                                "a label",
+                                                "'_'",
+                                                "a vector",
+                                                "an address",
+                                                "a pair",
+                                                "a list"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -76,8 +86,7 @@ void Decode::memory_order(Semantics fallback) {
 }
 
 const ptx::Operand& Decode::operand(std::size_t i) const {
-  if (i >= statement_.operands.size())
-    fail("operand " + std::to_string(i + 1) + " is missing");
+  if (i >= statement_.operands.size()) fail("operand " + std::to_string(i + 1) + " is missing");
   return statement_.operands[i];
 }
 
@@ -148,7 +157,8 @@ Operand Decode::source(const ptx::Operand& operand, Type type) {
       const Operand result = register_operand(operand);
       if (result.width != width_of(type))
         fail("register '" + builder_.function().registers[operand.index].name + "' (" +
-             std::to_string(result.bits) + " bits) does not hold a ." + std::string(to_string(type)));
+             std::to_string(result.bits) + " bits) does not hold a ." +
+             std::string(to_string(type)));
       reads_.push_back(result);
       return result;
     }
@@ -200,8 +210,8 @@ Operand Decode::constant_operand(const ptx::Operand& operand, Type type) {
     return builder_.constant(width_of(type), bits);
   }
   const bool single = operand.kind == Kind::float32;
-  const double value = single ? std::bit_cast<float>(static_cast<std::uint32_t>(bits))
-                              : std::bit_cast<double>(bits);
+  const double value =
+      single ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
   switch (type) {
     case Type::f32:
     case Type::b32:
@@ -264,7 +274,8 @@ bool Decode::is_address(std::size_t i) const {
 }
 
 void Decode::address(const ptx::Operand& o) {
-  if (o.kind != Kind::address) fail("expected an address [...], not " + std::string(kind_name(o.kind)));
+  if (o.kind != Kind::address)
+    fail("expected an address [...], not " + std::string(kind_name(o.kind)));
   Address result;
   result.offset = static_cast<std::int64_t>(o.bits);
   const ptx::Operand& base = o.items[0];
@@ -358,8 +369,7 @@ bool Decode::is_kernel_parameter(const ptx::Variable& variable) const {
 }
 
 void Decode::finish() {
-  if (!addresses_.empty())
-    out.addresses = builder_.addresses().emplace_back(std::move(addresses_));
+  if (!addresses_.empty()) out.addresses = builder_.addresses().emplace_back(std::move(addresses_));
   out.reads = keep(std::move(reads_));
   out.writes = keep(std::move(writes_));
 }

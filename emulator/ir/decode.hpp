@@ -1,5 +1,6 @@
-// Turns a parsed kernel into a Kernel. Each opcode has a row in the decode table; its `bind` function
-// gets a Decode, which reads modifiers and operands of one statement and fills in one Instruction.
+// Turns a parsed kernel into a Kernel. Each opcode has a row in the decode table; its `bind`
+// function gets a Decode, which reads modifiers and operands of one statement and fills in one
+// Instruction.
 #pragma once
 
 #include <functional>
@@ -103,9 +104,11 @@ std::span<const OpcodeGroup> opcode_groups();
 /// Where a `.global` or `.const` variable lives.
 using GlobalAddress = std::function<std::uint64_t(const ptx::Variable&)>;
 
-/// Decodes one `.entry` with every function it can reach. Throws Error(unsupported) or Error(parse).
+/// Decodes one `.entry` with every function it can reach. Throws Error(unsupported) or
+/// Error(parse).
 std::shared_ptr<Kernel> decode_kernel(std::shared_ptr<const ptx::Module> module,
-                                      const ptx::Function& entry, const GlobalAddress& global_address,
+                                      const ptx::Function& entry,
+                                      const GlobalAddress& global_address,
                                       std::uint32_t shared_base);
 
 }  // namespace ptxemu::ir

@@ -17,8 +17,9 @@ using LaneMask = std::uint32_t;
 inline constexpr int kWarpSize = 32;
 inline constexpr LaneMask kFullMask = 0xffffffffu;
 
-/// Where a value lives. Registers are stored lane by lane: a 32-bit register is `uint32_t[32]`; 8- and
-/// 16-bit registers use the same slot, 64- and 128-bit ones are wider, a predicate is one lane mask.
+/// Where a value lives. Registers are stored lane by lane: a 32-bit register is `uint32_t[32]`; 8-
+/// and 16-bit registers use the same slot, 64- and 128-bit ones are wider, a predicate is one lane
+/// mask.
 enum class Bank : std::uint8_t {
   registers,  ///< the warp's registers
   constants,  ///< immediates, broadcast to all lanes, shared by all warps
@@ -33,41 +34,87 @@ struct Operand {
   std::uint32_t offset = 0;  ///< bytes from the start of the bank
   Bank bank = Bank::none;
   Width width = Width::bits32;
-  bool negated = false;  ///< `!p` of a predicate
+  bool negated = false;    ///< `!p` of a predicate
   std::uint8_t bits = 32;  ///< declared size of the register: 1, 8, 16, 32, 64, 128
   [[nodiscard]] bool present() const noexcept { return bank != Bank::none; }
   [[nodiscard]] bool is_register() const noexcept { return bank == Bank::registers; }
 };
 
 enum class Type : std::uint8_t {
-  none, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64,
-  f16, f16x2, bf16, bf16x2, f32, f32x2, f64, tf32,
-  e4m3, e5m2, e4m3x2, e5m2x2, e2m1, e2m1x2, e2m3x2, e3m2x2, ue8m0x2, u4, s4, b1,
-  u16x2, s16x2,
+  none,
+  pred,
+  b8,
+  b16,
+  b32,
+  b64,
+  b128,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  f16x2,
+  bf16,
+  bf16x2,
+  f32,
+  f32x2,
+  f64,
+  tf32,
+  e4m3,
+  e5m2,
+  e4m3x2,
+  e5m2x2,
+  e2m1,
+  e2m1x2,
+  e2m3x2,
+  e3m2x2,
+  ue8m0x2,
+  u4,
+  s4,
+  b1,
+  u16x2,
+  s16x2,
 };
 /// Bits of one value; packed types count as a whole (f16x2: 32).
 int bit_size(Type type);
 std::string_view to_string(Type type);
 
 enum class Space : std::uint8_t { generic, global, shared, shared_cluster, local, param, constant };
-enum class Semantics : std::uint8_t { weak, relaxed, acquire, release, acq_rel, seq_cst, is_volatile };
+enum class Semantics : std::uint8_t {
+  weak,
+  relaxed,
+  acquire,
+  release,
+  acq_rel,
+  seq_cst,
+  is_volatile
+};
 enum class Scope : std::uint8_t { none, cta, cluster, gpu, sys };
 
 /// Coarse class of an instruction, for checkers and statistics.
 enum class Category : std::uint8_t {
-  arithmetic,      ///< registers in, registers out, no other effect
-  control,         ///< branches, calls, return, exit, trap
-  load, store, atomic, reduction,
-  warp_exchange,   ///< shfl, vote, match, redux, elect, activemask, bar.warp.sync
-  cta_barrier, cluster_barrier, mbarrier,
+  arithmetic,  ///< registers in, registers out, no other effect
+  control,     ///< branches, calls, return, exit, trap
+  load,
+  store,
+  atomic,
+  reduction,
+  warp_exchange,  ///< shfl, vote, match, redux, elect, activemask, bar.warp.sync
+  cta_barrier,
+  cluster_barrier,
+  mbarrier,
   fence,
-  async_copy,      ///< cp.async and bulk copies, tensor-map copies, st.async, red.async
-  async_group,     ///< commit and wait of groups, cp.async.mbarrier.arrive
-  matrix_load,     ///< ldmatrix, stmatrix, movmatrix
-  matrix_multiply, ///< mma.sync
-  wgmma,           ///< wgmma.mma_async
-  wgmma_sync,      ///< wgmma.fence, commit_group, wait_group
-  other,           ///< setmaxnreg, griddepcontrol, prefetch, nanosleep, tensormap.*, …
+  async_copy,       ///< cp.async and bulk copies, tensor-map copies, st.async, red.async
+  async_group,      ///< commit and wait of groups, cp.async.mbarrier.arrive
+  matrix_load,      ///< ldmatrix, stmatrix, movmatrix
+  matrix_multiply,  ///< mma.sync
+  wgmma,            ///< wgmma.mma_async
+  wgmma_sync,       ///< wgmma.fence, commit_group, wait_group
+  other,            ///< setmaxnreg, griddepcontrol, prefetch, nanosleep, tensormap.*, …
 };
 
 /// What the execution loop does after a handler.
@@ -111,13 +158,13 @@ struct Instruction {
   Space space = Space::generic;
   Semantics semantics = Semantics::weak;
   Scope scope = Scope::none;
-  std::uint8_t elements = 1;  ///< vector length of loads and stores
-  std::uint32_t flags = 0;    ///< opcode-specific bits
-  std::uint32_t line = 0;     ///< line in the PTX text
-  std::uint32_t location = 0; ///< index into the module's `.loc` table, 0 = none
+  std::uint8_t elements = 1;           ///< vector length of loads and stores
+  std::uint32_t flags = 0;             ///< opcode-specific bits
+  std::uint32_t line = 0;              ///< line in the PTX text
+  std::uint32_t location = 0;          ///< index into the module's `.loc` table, 0 = none
   std::span<const Address> addresses;  ///< in the order of the operands
-  std::span<const Operand> list;    ///< vector operand: load destinations, store sources, wgmma D, …
-  std::span<const Operand> list2;   ///< second vector operand: mma A, tensor coordinates, …
+  std::span<const Operand> list;  ///< vector operand: load destinations, store sources, wgmma D, …
+  std::span<const Operand> list2;  ///< second vector operand: mma A, tensor coordinates, …
   std::span<const Operand> list3;
   std::span<const Operand> reads;   ///< every register the instruction reads, guard included
   std::span<const Operand> writes;  ///< every register it writes

@@ -9,7 +9,7 @@
 namespace ptxemu::ir {
 namespace {
 
-constexpr std::uint64_t kMaxRegisterBank = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxRegisterBank = std::uint64_t{32} << 20;  // per warp
 constexpr std::uint64_t kMaxFrame = std::uint64_t{1} << 19;  // 512 KB of local memory per thread
 constexpr std::uint64_t kMaxParameters = 32764;
 constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 24;
@@ -20,10 +20,14 @@ std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
 
 std::uint32_t row_bytes(Width width) {
   switch (width) {
-    case Width::predicate: return 4;
-    case Width::bits32: return 128;
-    case Width::bits64: return 256;
-    case Width::bits128: return 512;
+    case Width::predicate:
+      return 4;
+    case Width::bits32:
+      return 128;
+    case Width::bits64:
+      return 256;
+    case Width::bits128:
+      return 512;
   }
   return 0;
 }
@@ -66,7 +70,8 @@ void KernelBuilder::add_callees(const ptx::Operand& operand) {
   if (operand.kind != ptx::Operand::Kind::function) return;
   const ptx::Function* callee = find_function(operand.name);
   if (callee == nullptr || !callee->defined || callee->entry) return;
-  if (function_indices_.emplace(callee->name, functions_.size()).second) functions_.push_back(callee);
+  if (function_indices_.emplace(callee->name, functions_.size()).second)
+    functions_.push_back(callee);
 }
 
 void KernelBuilder::collect_functions(const ptx::Function& entry) {
@@ -78,7 +83,8 @@ void KernelBuilder::collect_functions(const ptx::Function& entry) {
     }
   }
   kernel_->functions.resize(functions_.size());
-  for (std::size_t i = 0; i < functions_.size(); ++i) kernel_->functions[i].name = functions_[i]->name;
+  for (std::size_t i = 0; i < functions_.size(); ++i)
+    kernel_->functions[i].name = functions_[i]->name;
 }
 
 void KernelBuilder::mark_recursion() {
@@ -94,7 +100,8 @@ void KernelBuilder::mark_recursion() {
       for (const ptx::Operand& operand : statement.operands) {
         if (operand.kind != ptx::Operand::Kind::function) continue;
         direct = true;
-        if (const auto found = function_indices_.find(operand.name); found != function_indices_.end())
+        if (const auto found = function_indices_.find(operand.name);
+            found != function_indices_.end())
           callees[i].push_back(found->second);
       }
       indirect |= !direct;
@@ -115,7 +122,8 @@ void KernelBuilder::mark_recursion() {
 }
 
 void KernelBuilder::layout_registers() {
-  // Every function has its own part of the bank, so a call needs no register window; recursion saves.
+  // Every function has its own part of the bank, so a call needs no register window; recursion
+  // saves.
   std::uint64_t end = 0;
   registers_.resize(functions_.size());
   for (std::size_t f = 0; f < functions_.size(); ++f) {
@@ -145,7 +153,8 @@ void KernelBuilder::layout_registers() {
       layout.saved_bytes += std::max(row_bytes(slot.width) / kWarpSize, 1u);
     layout.saved_bytes = static_cast<std::uint32_t>(align_up(layout.saved_bytes, 16));
   }
-  kernel_->register_bytes = static_cast<std::uint32_t>(align_up(std::max<std::uint64_t>(end, 4), 128));
+  kernel_->register_bytes =
+      static_cast<std::uint32_t>(align_up(std::max<std::uint64_t>(end, 4), 128));
 }
 
 void KernelBuilder::layout_frames() {
@@ -154,7 +163,8 @@ void KernelBuilder::layout_frames() {
     std::uint64_t end = 0;
     const auto place = [&](const ptx::Variable& variable) {
       end = align_up(end, std::max(variable.alignment, 1u));
-      const FrameSlot slot{static_cast<std::uint32_t>(end), static_cast<std::uint32_t>(variable.bytes)};
+      const FrameSlot slot{static_cast<std::uint32_t>(end),
+                           static_cast<std::uint32_t>(variable.bytes)};
       end += variable.bytes;
       if (end > kMaxFrame)
         fail(ErrorKind::unsupported, "function needs more than 512 KB of local memory per thread",
@@ -163,7 +173,8 @@ void KernelBuilder::layout_frames() {
       return slot;
     };
     if (f != 0) {
-      for (const ptx::Variable* v : functions_[f]->parameters) layout.parameters.push_back(place(*v));
+      for (const ptx::Variable* v : functions_[f]->parameters)
+        layout.parameters.push_back(place(*v));
       for (const ptx::Variable* v : functions_[f]->returns) layout.returns.push_back(place(*v));
     }
     for (const ptx::Variable* v : functions_[f]->variables) {
@@ -221,8 +232,9 @@ void KernelBuilder::layout_shared() {
   const std::uint32_t static_end = shared_end_;
   // A base that is itself less aligned than the dynamic buffer's declaration wins on purpose: see
   // DeviceOptions::shared_base. Hardware aligns relative to its 1024-byte reserved block.
-  const std::uint32_t dynamic = static_cast<std::uint32_t>(
-      kernel_->shared_base + align_up(static_end - kernel_->shared_base, kernel_->dynamic_alignment));
+  const std::uint32_t dynamic =
+      static_cast<std::uint32_t>(kernel_->shared_base + align_up(static_end - kernel_->shared_base,
+                                                                 kernel_->dynamic_alignment));
   for (const ptx::Variable* v : dynamic_shared_) {
     shared_offsets_[v] = dynamic;
     kernel_->shared_symbols.push_back({v->name, dynamic, 0});
@@ -264,8 +276,8 @@ Operand KernelBuilder::constant(Width width, std::uint64_t bits) {
 std::uint32_t KernelBuilder::function_index(std::string_view name, std::uint32_t line) {
   const auto found = function_indices_.find(name);
   if (found == function_indices_.end())
-    fail(ErrorKind::parse, "'" + std::string(name) + "' is not a label, variable or defined function",
-         line, 0);
+    fail(ErrorKind::parse,
+         "'" + std::string(name) + "' is not a label, variable or defined function", line, 0);
   return found->second;
 }
 
@@ -289,7 +301,8 @@ std::uint64_t KernelBuilder::global_address(const ptx::Variable& variable) const
   return global_address_(variable);
 }
 std::uint32_t KernelBuilder::instruction_of(std::uint32_t statement) const {
-  return statement_instruction_[std::min<std::size_t>(statement, statement_instruction_.size() - 1)];
+  return statement_instruction_[std::min<std::size_t>(statement,
+                                                      statement_instruction_.size() - 1)];
 }
 const ptx::Statement& KernelBuilder::statement(std::uint32_t index) const {
   return functions_[current_]->body[index];
@@ -359,7 +372,8 @@ void KernelBuilder::decode_statement(const ptx::Statement& statement, Instructio
     if (entry != nullptr) break;
   }
   if (entry == nullptr)
-    decode.unsupported("opcode '" + std::string(statement.opcode) + "' is not supported; supported: " +
+    decode.unsupported("opcode '" + std::string(statement.opcode) +
+                       "' is not supported; supported: " +
                        supported_opcodes(words.empty() ? std::string_view{} : words[0]));
   out.opcode = entry->row->name;
   decode.modifiers.assign(words.begin() + static_cast<std::ptrdiff_t>(used), words.end());
@@ -374,7 +388,8 @@ void KernelBuilder::decode_statement(const ptx::Statement& statement, Instructio
 }
 
 std::shared_ptr<Kernel> decode_kernel(std::shared_ptr<const ptx::Module> module,
-                                      const ptx::Function& entry, const GlobalAddress& global_address,
+                                      const ptx::Function& entry,
+                                      const GlobalAddress& global_address,
                                       std::uint32_t shared_base) {
   return KernelBuilder(std::move(module), entry, global_address, shared_base).build();
 }

@@ -14,13 +14,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSets{{
     {"@bits", "b16|b32|b64"},
     {"@half", "f16|f16x2|bf16|bf16x2"},
     {"@memory", "b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|bf16|f16x2|bf16x2|f32|f64"},
-    {"@scalar", "pred|b16|b32|b64|b128|u16|u32|u64|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f32x2|f64"},
+    {"@scalar",
+     "pred|b16|b32|b64|b128|u16|u32|u64|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f32x2|f64"},
     {"@compare", "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan"},
     {"@rounding", "rn|rz|rm|rp"},
     {"@scope", "cta|cluster|gpu|sys"},
-    {"@space", "global|shared|shared::cta|shared::cluster|local|param|param::entry|param::func|const"},
+    {"@space",
+     "global|shared|shared::cta|shared::cluster|local|param|param::entry|param::func|const"},
     {"@shared", "shared|shared::cta|shared::cluster"},
-    {"@evict1", "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"},
+    {"@evict1",
+     "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"},
     {"@evict2", "L2::evict_normal|L2::evict_first|L2::evict_last"},
     {"@prefetch", "L2::64B|L2::128B|L2::256B"},
 }};
@@ -104,7 +107,8 @@ std::string ModifierSpec::check(const std::vector<std::string_view>& modifiers) 
     }
     if (!placed) {
       return "modifier '." + std::string(modifier) +
-             (known ? "' is given twice or together with an alternative of it" : "' is not supported") +
+             (known ? "' is given twice or together with an alternative of it"
+                    : "' is not supported") +
              "; supported: " + (groups_.empty() ? "none" : to_string());
     }
   }

@@ -1,8 +1,9 @@
 // The declarative part of decoding: which modifiers an opcode takes, as groups of alternatives.
 //
-// A specification such as "[rn|rz] [ftz] f32|f64" lists groups separated by blanks; `[…]` is optional,
-// a trailing `+` may occur several times, `@name` stands for a named set of alternatives. Modifiers may
-// come in any order in the text, because compilers and inline assembly order some of them differently.
+// A specification such as "[rn|rz] [ftz] f32|f64" lists groups separated by blanks; `[…]` is
+// optional, a trailing `+` may occur several times, `@name` stands for a named set of alternatives.
+// Modifiers may come in any order in the text, because compilers and inline assembly order some of
+// them differently.
 #pragma once
 
 #include <string>

@@ -28,6 +28,7 @@ const std::unordered_map<std::string_view, OpcodeEntry>& table() {
 std::span<const OpcodeGroup> opcode_groups() {
   static const std::vector<OpcodeGroup> kGroups{
       {"Integer arithmetic", exec::integer_opcodes()},
+      {"Extended integer arithmetic", exec::extended_integer_opcodes()},
       {"Logic and shifts", exec::logic_opcodes()},
       {"Floating point", exec::float_opcodes()},
       {"Comparison and selection", exec::compare_opcodes()},

@@ -42,11 +42,11 @@ struct FunctionLayout {
   std::uint32_t entry = 0;           ///< index of its first instruction
   std::uint32_t register_begin = 0;  ///< its part of the register bank
   std::uint32_t register_bytes = 0;
-  std::uint32_t frame_bytes = 0;     ///< local memory of one activation, per thread
+  std::uint32_t frame_bytes = 0;  ///< local memory of one activation, per thread
   std::vector<FrameSlot> parameters, returns;
-  bool recursive = false;  ///< may be active twice: calls save its registers in local memory
-  std::vector<Operand> saved;        ///< its registers, when recursive
-  std::uint32_t saved_bytes = 0;     ///< of them, per thread
+  bool recursive = false;         ///< may be active twice: calls save its registers in local memory
+  std::vector<Operand> saved;     ///< its registers, when recursive
+  std::uint32_t saved_bytes = 0;  ///< of them, per thread
 };
 
 enum class Builtin : std::uint8_t { none, vprintf, assertfail };
@@ -54,7 +54,7 @@ enum class Builtin : std::uint8_t { none, vprintf, assertfail };
 struct CallSite {
   std::uint32_t target = 0;  ///< function, unless `builtin` or indirect
   Builtin builtin = Builtin::none;
-  bool indirect = false;     ///< the address is the instruction's operand a
+  bool indirect = false;                      ///< the address is the instruction's operand a
   std::vector<FrameSlot> arguments, results;  ///< in the caller's frame
 };
 
@@ -79,8 +79,8 @@ struct Kernel {
   std::shared_ptr<const ptx::Module> module;
   KernelInfo info;
   std::vector<Instruction> code;
-  AlignedBytes constants;             ///< Bank::constants
-  std::uint32_t register_bytes = 0;   ///< of the whole bank of a warp
+  AlignedBytes constants;                 ///< Bank::constants
+  std::uint32_t register_bytes = 0;       ///< of the whole bank of a warp
   std::vector<FunctionLayout> functions;  ///< [0] is the kernel itself
   std::vector<CallSite> calls;
   std::vector<std::vector<std::uint32_t>> branch_tables;
@@ -88,9 +88,9 @@ struct Kernel {
   std::vector<WgmmaDetail> wgmma;
   std::vector<SharedSymbol> shared_symbols;
   std::uint32_t shared_base = 0;
-  std::uint32_t static_shared_end = 0;     ///< where dynamic shared memory begins
+  std::uint32_t static_shared_end = 0;  ///< where dynamic shared memory begins
   std::uint32_t dynamic_alignment = 16;
-  std::deque<std::vector<Operand>> operands;       ///< storage of the instructions' lists
+  std::deque<std::vector<Operand>> operands;  ///< storage of the instructions' lists
   std::deque<std::vector<Address>> address_storage;
 };
 

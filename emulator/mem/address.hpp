@@ -18,7 +18,11 @@ inline constexpr std::uint64_t kWindowMask = std::uint64_t{0xff} << 56;
 inline constexpr unsigned kRankShift = 24;
 inline constexpr std::uint32_t kOffsetMask = (1u << kRankShift) - 1;
 
-constexpr std::uint32_t rank_of(std::uint32_t shared_address) { return shared_address >> kRankShift; }
-constexpr std::uint32_t offset_of(std::uint32_t shared_address) { return shared_address & kOffsetMask; }
+constexpr std::uint32_t rank_of(std::uint32_t shared_address) {
+  return shared_address >> kRankShift;
+}
+constexpr std::uint32_t offset_of(std::uint32_t shared_address) {
+  return shared_address & kOffsetMask;
+}
 
 }  // namespace ptxemu::mem

@@ -44,9 +44,10 @@ void GlobalMemory::insert(Allocation allocation) {
 
 std::uint64_t GlobalMemory::allocate(std::uint64_t bytes, std::string name, bool read_only) {
   if (bytes > limit_ || used_ > limit_ - bytes)
-    throw Error(ErrorKind::out_of_memory,
-                "allocation of " + std::to_string(bytes) + " bytes exceeds the device memory limit of " +
-                    std::to_string(limit_) + " bytes (" + std::to_string(used_) + " in use)");
+    throw Error(ErrorKind::out_of_memory, "allocation of " + std::to_string(bytes) +
+                                              " bytes exceeds the device memory limit of " +
+                                              std::to_string(limit_) + " bytes (" +
+                                              std::to_string(used_) + " in use)");
   void* raw = nullptr;
   try {
     raw = ::operator new(bytes + 2 * kRedZone, kAlignment);
@@ -69,8 +70,8 @@ std::uint64_t GlobalMemory::allocate(std::uint64_t bytes, std::string name, bool
 void GlobalMemory::free(std::uint64_t address) {
   const auto found = allocations_.find(address);
   if (found == allocations_.end() || !found->second.owned)
-    throw Error(ErrorKind::invalid_argument, "free of an address that allocate did not return: " +
-                                                 describe(address));
+    throw Error(ErrorKind::invalid_argument,
+                "free of an address that allocate did not return: " + describe(address));
   used_ -= found->second.end - found->second.begin;
   freed_.push_back(found->second);
   if (freed_.size() > kFreedKept) freed_.pop_front();

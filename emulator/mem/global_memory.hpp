@@ -1,5 +1,5 @@
-// Global memory: allocations with red zones between them. A device address is the host address of the
-// byte, and every access is checked against the table of allocations.
+// Global memory: allocations with red zones between them. A device address is the host address of
+// the byte, and every access is checked against the table of allocations.
 #pragma once
 
 #include <cstddef>

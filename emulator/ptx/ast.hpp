@@ -36,8 +36,8 @@ struct Variable {
   StateSpace space = StateSpace::global;
   ir::Type type = ir::Type::none;
   std::uint32_t alignment = 1;
-  std::uint64_t bytes = 0;     ///< 0 for `name[]`
-  bool is_extern = false;      ///< dynamic shared memory when shared
+  std::uint64_t bytes = 0;  ///< 0 for `name[]`
+  bool is_extern = false;   ///< dynamic shared memory when shared
   bool unsized = false;
   std::uint32_t line = 0;
   Initialiser initialiser;
@@ -50,18 +50,25 @@ struct Register {
 
 struct Operand {
   enum class Kind : std::uint8_t {
-    reg, special, integer, float32, float64, variable, function, label,
+    reg,
+    special,
+    integer,
+    float32,
+    float64,
+    variable,
+    function,
+    label,
     sink,     ///< _
     vector,   ///< {a, b, …}
     address,  ///< [base + offset] or [base, {…}]
     pair,     ///< a|b
     list,     ///< (a, b, …) of a call
   } kind = Kind::sink;
-  bool negated = false;             ///< !p
-  std::uint32_t index = 0;          ///< register; label: statement index
-  std::uint64_t bits = 0;           ///< integer or floating-point pattern; variable/address: offset
+  bool negated = false;     ///< !p
+  std::uint32_t index = 0;  ///< register; label: statement index
+  std::uint64_t bits = 0;   ///< integer or floating-point pattern; variable/address: offset
   const Variable* variable = nullptr;
-  std::string_view name;            ///< special register, function or label
+  std::string_view name;  ///< special register, function or label
   std::vector<Operand> items;
 };
 

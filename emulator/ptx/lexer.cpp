@@ -7,10 +7,18 @@
 namespace ptxemu::ptx {
 namespace {
 
-bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_start(char c) { return is_alpha(c) || c == '_' || c == '$' || c == '%'; }
-bool is_name(char c) { return is_alpha(c) || is_digit(c) || c == '_' || c == '$'; }
+bool is_alpha(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_name_start(char c) {
+  return is_alpha(c) || c == '_' || c == '$' || c == '%';
+}
+bool is_name(char c) {
+  return is_alpha(c) || is_digit(c) || c == '_' || c == '$';
+}
 
 int digit_value(char c) {
   if (is_digit(c)) return c - '0';

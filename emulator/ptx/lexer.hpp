@@ -12,8 +12,8 @@ namespace ptxemu::ptx {
 
 enum class TokenKind : std::uint8_t {
   end,
-  identifier,   ///< names, with leading % $ _ allowed
-  directive,    ///< .reg, .b32, …
+  identifier,  ///< names, with leading % $ _ allowed
+  directive,   ///< .reg, .b32, …
   integer,
   float32,      ///< 0fXXXXXXXX: `bits` holds the binary32 pattern
   float64,      ///< 0d… or decimal: `bits` holds the binary64 pattern
@@ -43,8 +43,8 @@ class Lexer {
   /// Takes a token and requires it to be this character.
   void expect(char c);
   bool accept(char c);
-  /// The current token re-read as an opcode: name, modifiers and `::` parts as one word. Blanks before
-  /// a further `.modifier` are allowed; `storage` receives the joined word in that case.
+  /// The current token re-read as an opcode: name, modifiers and `::` parts as one word. Blanks
+  /// before a further `.modifier` are allowed; `storage` receives the joined word in that case.
   std::string_view take_opcode(std::string& storage);
   /// Whether the current identifier is a label definition (`name:` but not `name::`).
   [[nodiscard]] bool at_label() const;

@@ -102,16 +102,17 @@ void Parser::parse_location() {
 ir::Type Parser::parse_type() {
   const Token token = lexer_.peek();
   static const std::unordered_map<std::string_view, ir::Type> kTypes{
-      {".pred", ir::Type::pred}, {".b8", ir::Type::b8},     {".b16", ir::Type::b16},
-      {".b32", ir::Type::b32},   {".b64", ir::Type::b64},   {".b128", ir::Type::b128},
-      {".u8", ir::Type::u8},     {".u16", ir::Type::u16},   {".u32", ir::Type::u32},
-      {".u64", ir::Type::u64},   {".s8", ir::Type::s8},     {".s16", ir::Type::s16},
-      {".s32", ir::Type::s32},   {".s64", ir::Type::s64},   {".f16", ir::Type::f16},
+      {".pred", ir::Type::pred},   {".b8", ir::Type::b8},     {".b16", ir::Type::b16},
+      {".b32", ir::Type::b32},     {".b64", ir::Type::b64},   {".b128", ir::Type::b128},
+      {".u8", ir::Type::u8},       {".u16", ir::Type::u16},   {".u32", ir::Type::u32},
+      {".u64", ir::Type::u64},     {".s8", ir::Type::s8},     {".s16", ir::Type::s16},
+      {".s32", ir::Type::s32},     {".s64", ir::Type::s64},   {".f16", ir::Type::f16},
       {".f16x2", ir::Type::f16x2}, {".bf16", ir::Type::bf16}, {".bf16x2", ir::Type::bf16x2},
-      {".f32", ir::Type::f32},   {".f64", ir::Type::f64}};
+      {".f32", ir::Type::f32},     {".f64", ir::Type::f64}};
   const auto found = kTypes.find(token.text);
   if (token.kind != TokenKind::directive || found == kTypes.end())
-    lexer_.fail("expected a type (.b32, .u64, .f32, …) but found '" + std::string(token.text) + "'");
+    lexer_.fail("expected a type (.b32, .u64, .f32, …) but found '" + std::string(token.text) +
+                "'");
   lexer_.take();
   return found->second;
 }
@@ -168,7 +169,8 @@ void Parser::parse_variables(StateSpace space, bool is_extern, std::vector<Varia
     }
   }
   model.type = parse_type();
-  const std::uint64_t element = static_cast<std::uint64_t>(ir::bit_size(model.type) + 7) / 8 * vector;
+  const std::uint64_t element =
+      static_cast<std::uint64_t>(ir::bit_size(model.type) + 7) / 8 * vector;
   model.bytes = element;
   model.alignment = alignment != 0 ? alignment : static_cast<std::uint32_t>(element);
   do {
@@ -352,7 +354,8 @@ void Parser::parse_function(bool entry, bool is_extern) {
   parse_function_attributes(*function);
   if (lexer_.accept(';')) return;
   if (is_extern) lexer_.fail("an .extern function has no body");
-  if (function->defined) lexer_.fail("function '" + function->name + "' is defined twice", name.line);
+  if (function->defined)
+    lexer_.fail("function '" + function->name + "' is defined twice", name.line);
   function->defined = true;
   function_ = function;
   parse_body();

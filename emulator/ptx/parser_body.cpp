@@ -11,11 +11,29 @@ constexpr int kMaxOperandDepth = 4;
 constexpr std::size_t kMaxOperands = 512;
 
 bool is_special_register(std::string_view name) {
-  static constexpr std::string_view kPrefixes[] = {
-      "%tid", "%ntid", "%ctaid", "%nctaid", "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid",
-      "%gridid", "%cluster", "%ncluster", "%is_explicit_cluster", "%lanemask_", "%clock",
-      "%globaltimer", "%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size",
-      "%reserved_smem_offset", "%current_graph_exec", "%envreg", "%pm"};
+  static constexpr std::string_view kPrefixes[] = {"%tid",
+                                                   "%ntid",
+                                                   "%ctaid",
+                                                   "%nctaid",
+                                                   "%laneid",
+                                                   "%warpid",
+                                                   "%nwarpid",
+                                                   "%smid",
+                                                   "%nsmid",
+                                                   "%gridid",
+                                                   "%cluster",
+                                                   "%ncluster",
+                                                   "%is_explicit_cluster",
+                                                   "%lanemask_",
+                                                   "%clock",
+                                                   "%globaltimer",
+                                                   "%dynamic_smem_size",
+                                                   "%total_smem_size",
+                                                   "%aggr_smem_size",
+                                                   "%reserved_smem_offset",
+                                                   "%current_graph_exec",
+                                                   "%envreg",
+                                                   "%pm"};
   for (const std::string_view prefix : kPrefixes) {
     if (name.starts_with(prefix)) return true;
   }

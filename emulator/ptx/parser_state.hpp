@@ -26,12 +26,12 @@ class Parser {
   };
   struct Scope {
     std::uint32_t parent = 0;
-    std::unordered_map<std::string_view, std::uint32_t> registers;     // name -> register
-    std::unordered_map<std::string_view, RegisterRange> ranges;        // prefix -> `<count>`
-    std::unordered_map<std::string_view, ir::Type> declared;           // name -> type, unused so far
+    std::unordered_map<std::string_view, std::uint32_t> registers;  // name -> register
+    std::unordered_map<std::string_view, RegisterRange> ranges;     // prefix -> `<count>`
+    std::unordered_map<std::string_view, ir::Type> declared;        // name -> type, unused so far
     std::unordered_map<std::string_view, const Variable*> variables;
-    std::unordered_map<std::string_view, std::uint32_t> labels;        // name -> statement
-    std::unordered_map<std::string_view, std::uint32_t> tables;        // name -> branch table
+    std::unordered_map<std::string_view, std::uint32_t> labels;  // name -> statement
+    std::unordered_map<std::string_view, std::uint32_t> tables;  // name -> branch table
   };
 
   // Module level.

@@ -15,31 +15,34 @@ void write_reduction(const NamedBarrier& barrier, const Warp& warp, const Split&
     return;
   }
   auto* out = reinterpret_cast<std::uint32_t*>(warp.registers + in.d.offset);
-  for (LaneMask rest = split.lanes; rest != 0; rest &= rest - 1) out[std::countr_zero(rest)] = barrier.vote_count;
+  for (LaneMask rest = split.lanes; rest != 0; rest &= rest - 1)
+    out[std::countr_zero(rest)] = barrier.vote_count;
 }
 
 }  // namespace
 
-void Cluster::arrive_named(Warp& warp, std::uint32_t id, std::uint32_t threads, std::uint32_t arriving,
-                           LaneMask lanes, const Instruction& in) {
+void Cluster::arrive_named(Warp& warp, std::uint32_t id, std::uint32_t threads,
+                           std::uint32_t arriving, LaneMask lanes, const Instruction& in) {
   NamedBarrier& barrier = warp.cta->barriers[id];
   const bool whole = threads == 0;
   if (barrier.arrived == 0) {
     barrier.expected = threads;
     barrier.whole_cta = whole;
   } else if (barrier.expected != threads) {
-    context_.fault(ReportKind::barrier_protocol, in, lanes,
-                   "barrier " + std::to_string(id) + " is used with " +
-                       (whole ? "all threads of the CTA" : std::to_string(threads) + " threads") +
-                       " while others wait with " +
-                       (barrier.whole_cta ? "all threads" : std::to_string(barrier.expected) + " threads"));
+    context_.fault(
+        ReportKind::barrier_protocol, in, lanes,
+        "barrier " + std::to_string(id) + " is used with " +
+            (whole ? "all threads of the CTA" : std::to_string(threads) + " threads") +
+            " while others wait with " +
+            (barrier.whole_cta ? "all threads" : std::to_string(barrier.expected) + " threads"));
   }
   barrier.arrived += whole ? static_cast<std::uint32_t>(std::popcount(lanes)) : arriving;
   barrier.last_arrival = &in;
   if (!whole && barrier.arrived > barrier.expected)
     context_.fault(ReportKind::barrier_protocol, in, lanes,
-                   "barrier " + std::to_string(id) + " expects " + std::to_string(barrier.expected) +
-                       " threads, but " + std::to_string(barrier.arrived) + " arrive");
+                   "barrier " + std::to_string(id) + " expects " +
+                       std::to_string(barrier.expected) + " threads, but " +
+                       std::to_string(barrier.arrived) + " arrive");
   note_progress();
 }
 

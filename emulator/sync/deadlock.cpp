@@ -15,8 +15,8 @@ std::string place(const Kernel& kernel, const Instruction& in) {
 }
 
 std::string agent_name(const Agent& agent) {
-  static constexpr std::string_view kKinds[] = {"warp ", "tensor core of warpgroup ", "bulk copy", "cp.async of warp ",
-                                                "st.async of warp "};
+  static constexpr std::string_view kKinds[] = {"warp ", "tensor core of warpgroup ", "bulk copy",
+                                                "cp.async of warp ", "st.async of warp "};
   std::string text(kKinds[static_cast<std::size_t>(agent.kind)]);
   if (agent.kind != AgentKind::bulk_copy) text += std::to_string(agent.index);
   return text + " of CTA rank " + std::to_string(agent.cta);
@@ -37,7 +37,8 @@ std::string DeadlockReport::name(const Waiter& w) const {
   if (w.split->lanes == w.warp->all) {
     std::snprintf(text, sizeof text, "warp %u of CTA rank %u", w.warp->index, w.cta->rank);
   } else {
-    std::snprintf(text, sizeof text, "warp %u (lanes 0x%08x) of CTA rank %u", w.warp->index, w.split->lanes, w.cta->rank);
+    std::snprintf(text, sizeof text, "warp %u (lanes 0x%08x) of CTA rank %u", w.warp->index,
+                  w.split->lanes, w.cta->rank);
   }
   return text;
 }
@@ -45,23 +46,24 @@ std::string DeadlockReport::name(const Waiter& w) const {
 std::string DeadlockReport::describe_mbarrier(const Split& split) const {
   std::uint64_t bits = 0;
   std::memcpy(&bits, split.barrier_cta->shared.data() + split.barrier, sizeof bits);
-  std::string text = "mbarrier " + cluster_.symbol(split.barrier) + ", parity " + std::to_string(split.parity);
+  std::string text =
+      "mbarrier " + cluster_.symbol(split.barrier) + ", parity " + std::to_string(split.parity);
   const auto barrier = sync::Mbarrier::decode(bits);
   if (!barrier) return text + " (no longer a valid barrier)";
-  text += " (phase parity " + std::to_string(barrier->phase) + ", " + std::to_string(barrier->pending) + " of " +
-          std::to_string(barrier->expected) + " arrivals and " + std::to_string(barrier->transactions) +
-          " transaction bytes pending)";
+  text += " (phase parity " + std::to_string(barrier->phase) + ", " +
+          std::to_string(barrier->pending) + " of " + std::to_string(barrier->expected) +
+          " arrivals and " + std::to_string(barrier->transactions) + " transaction bytes pending)";
   const auto history = split.barrier_cta->history.find(split.barrier);
   if (history == split.barrier_cta->history.end()) return text + "; nothing has arrived at it yet";
   text += "; " + std::to_string(history->second.phases) + " phases are complete; last arrivals:";
   std::size_t shown = 0;
   for (const auto& arrival : history->second.arrivals) {
     if (++shown > 3) break;
-    text += " [" + agent_name(arrival.agent) +
-            (arrival.instruction != nullptr
-                 ? " at line " + std::to_string(arrival.instruction->line)
-                 : std::string()) +
-            ", phase " + std::to_string(arrival.phase) + "]";
+    text +=
+        " [" + agent_name(arrival.agent) +
+        (arrival.instruction != nullptr ? " at line " + std::to_string(arrival.instruction->line)
+                                        : std::string()) +
+        ", phase " + std::to_string(arrival.phase) + "]";
   }
   return text;
 }
@@ -69,24 +71,29 @@ std::string DeadlockReport::describe_mbarrier(const Split& split) const {
 std::string DeadlockReport::describe(const Waiter& w) const {
   const Split& split = *w.split;
   const Kernel& kernel = *cluster_.launch_.kernel;
-  const Instruction* at = split.waiting_at != nullptr
-                              ? split.waiting_at
-                              : &kernel.code[std::min<std::size_t>(split.pc, kernel.code.size() - 1)];
+  const Instruction* at =
+      split.waiting_at != nullptr
+          ? split.waiting_at
+          : &kernel.code[std::min<std::size_t>(split.pc, kernel.code.size() - 1)];
   std::string text = name(w) + " waits for ";
   switch (split.state) {
-    case SplitState::converging: text += "its other lanes at an instruction that all must execute together"; break;
+    case SplitState::converging:
+      text += "its other lanes at an instruction that all must execute together";
+      break;
     case SplitState::cta_barrier: {
       const NamedBarrier& barrier = w.cta->barriers[split.barrier];
       const std::uint32_t needed = barrier.whole_cta ? w.cta->live_threads : barrier.expected;
-      text += "barrier " + std::to_string(split.barrier) + " (" + std::to_string(barrier.arrived) + " of " +
-              std::to_string(needed) + " threads have arrived)";
+      text += "barrier " + std::to_string(split.barrier) + " (" + std::to_string(barrier.arrived) +
+              " of " + std::to_string(needed) + " threads have arrived)";
       break;
     }
     case SplitState::cluster_barrier:
       text += "the cluster barrier (" + std::to_string(cluster_.cluster_arrived_) + " of " +
               std::to_string(cluster_.cluster_live_) + " threads have arrived)";
       break;
-    case SplitState::group: text += "asynchronous groups that were never issued by all four warps"; break;
+    case SplitState::group:
+      text += "asynchronous groups that were never issued by all four warps";
+      break;
     default:
       if (split.barrier_cta != nullptr) {
         text += describe_mbarrier(split);
@@ -111,7 +118,8 @@ std::vector<std::size_t> DeadlockReport::depends_on(const Waiter& w) const {
       break;
     case SplitState::cta_barrier:
       add([&](const Waiter& o) {
-        return o.cta == w.cta && !(o.split->state == SplitState::cta_barrier && o.split->barrier == split.barrier);
+        return o.cta == w.cta &&
+               !(o.split->state == SplitState::cta_barrier && o.split->barrier == split.barrier);
       });
       break;
     case SplitState::cluster_barrier:
@@ -122,8 +130,11 @@ std::vector<std::size_t> DeadlockReport::depends_on(const Waiter& w) const {
       const auto history = split.barrier_cta->history.find(split.barrier);
       if (history == split.barrier_cta->history.end()) break;
       for (const auto& arrival : history->second.arrivals) {
-        if (arrival.agent.kind != AgentKind::warp || arrival.phase == history->second.phases) continue;
-        add([&](const Waiter& o) { return o.cta->rank == arrival.agent.cta && o.warp->index == arrival.agent.index; });
+        if (arrival.agent.kind != AgentKind::warp || arrival.phase == history->second.phases)
+          continue;
+        add([&](const Waiter& o) {
+          return o.cta->rank == arrival.agent.cta && o.warp->index == arrival.agent.index;
+        });
       }
     }
   }
@@ -164,16 +175,19 @@ void DeadlockReport::raise() {
   for (const Waiter& w : waiters_) {
     if (w.split->state != SplitState::converging) continue;
     bool others = false;
-    for (const Waiter& o : waiters_) others |= o.warp == w.warp && o.split->state != SplitState::converging;
+    for (const Waiter& o : waiters_)
+      others |= o.warp == w.warp && o.split->state != SplitState::converging;
     if (others) continue;
-    std::string message = name(w) + " executes an instruction that all its lanes must execute together";
+    std::string message =
+        name(w) + " executes an instruction that all its lanes must execute together";
     for (const Waiter& o : waiters_) {
       if (o.warp == w.warp && o.split != w.split)
         message += "; " + name(o) + " stands at " + place(kernel, *o.split->waiting_at);
     }
     cluster_.launch_.fault(ReportKind::divergence, w.split->waiting_at, message);
   }
-  std::string message = "deadlock: no thread of the cluster can go on and nothing asynchronous is pending";
+  std::string message =
+      "deadlock: no thread of the cluster can go on and nothing asynchronous is pending";
   std::size_t listed = 0;
   const Instruction* where = nullptr;
   for (const Waiter& w : waiters_) {

@@ -23,7 +23,8 @@ class DeadlockReport {
   void collect();
   [[nodiscard]] std::string describe(const Waiter& waiter) const;
   [[nodiscard]] std::string describe_mbarrier(const Split& split) const;
-  /// Warps on which a waiter depends: those that arrived at its barrier before and have not yet now.
+  /// Warps on which a waiter depends: those that arrived at its barrier before and have not yet
+  /// now.
   [[nodiscard]] std::vector<std::size_t> depends_on(const Waiter& waiter) const;
   [[nodiscard]] std::string cycle() const;
   [[nodiscard]] std::string name(const Waiter& waiter) const;

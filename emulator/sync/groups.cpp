@@ -49,7 +49,8 @@ bool GroupTracker::covered(const Entry& entry, LaneMask lanes, std::uint32_t all
 
 bool GroupTracker::satisfied(LaneMask lanes, std::uint32_t allowed, bool reads_only) const {
   return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    if (entry.stage == Stage::done || (reads_only && entry.stage == Stage::reads_done)) return false;
+    if (entry.stage == Stage::done || (reads_only && entry.stage == Stage::reads_done))
+      return false;
     return covered(entry, lanes, allowed);
   });
 }

@@ -1,5 +1,5 @@
-// The state of an mbarrier, kept in its own eight bytes of shared memory, so that data written over a
-// live barrier destroys it as it would on hardware.
+// The state of an mbarrier, kept in its own eight bytes of shared memory, so that data written over
+// a live barrier destroys it as it would on hardware.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,8 @@ namespace ptxemu::exec {
 std::string Cluster::symbol(std::uint32_t offset) const {
   const ir::SharedSymbol* best = nullptr;
   for (const ir::SharedSymbol& symbol : launch_.kernel->shared_symbols) {
-    if (symbol.offset <= offset && (best == nullptr || symbol.offset >= best->offset)) best = &symbol;
+    if (symbol.offset <= offset && (best == nullptr || symbol.offset >= best->offset))
+      best = &symbol;
   }
   char text[64];
   if (best == nullptr) {
@@ -27,22 +28,28 @@ sync::Mbarrier Cluster::load_mbarrier(Cta& owner, std::uint32_t offset, const In
     launch_.fault(ReportKind::barrier_protocol, where,
                   "there is no initialised mbarrier at " + symbol(offset) + " of CTA " +
                       std::to_string(owner.rank) +
-                      " of the cluster: mbarrier.init is missing, not yet visible, or data was written over it");
+                      " of the cluster: mbarrier.init is missing, not yet visible, or data was "
+                      "written over it");
   return *barrier;
 }
 
-std::uint64_t Cluster::update_mbarrier(Cta& owner, std::uint32_t offset, const MbarrierUpdate& update) {
+std::uint64_t Cluster::update_mbarrier(Cta& owner, std::uint32_t offset,
+                                       const MbarrierUpdate& update) {
   sync::Mbarrier barrier = load_mbarrier(owner, offset, update.instruction);
   const std::uint64_t before = barrier.encode();
   const auto fail = [&](const std::string& message) {
-    launch_.fault(ReportKind::barrier_protocol, update.instruction,
-                  "mbarrier " + symbol(offset) + " of CTA " + std::to_string(owner.rank) + ": " + message);
+    launch_.fault(
+        ReportKind::barrier_protocol, update.instruction,
+        "mbarrier " + symbol(offset) + " of CTA " + std::to_string(owner.rank) + ": " + message);
   };
   const std::int64_t transactions = barrier.transactions + update.transactions;
-  if (transactions > sync::Mbarrier::kMaxTransactions || transactions < -sync::Mbarrier::kMaxTransactions)
-    fail("the transaction count " + std::to_string(transactions) + " leaves its range of ±(2^20-1) bytes");
+  if (transactions > sync::Mbarrier::kMaxTransactions ||
+      transactions < -sync::Mbarrier::kMaxTransactions)
+    fail("the transaction count " + std::to_string(transactions) +
+         " leaves its range of ±(2^20-1) bytes");
   barrier.transactions = static_cast<std::int32_t>(transactions);
-  if (update.add_pending > sync::Mbarrier::kMaxCount - barrier.pending) fail("the pending count overflows");
+  if (update.add_pending > sync::Mbarrier::kMaxCount - barrier.pending)
+    fail("the pending count overflows");
   barrier.pending += update.add_pending;
   const std::uint64_t arrivals = std::uint64_t{update.arrivals} + update.drop;
   if (arrivals > barrier.pending)
@@ -63,10 +70,11 @@ std::uint64_t Cluster::update_mbarrier(Cta& owner, std::uint32_t offset, const M
 
   BarrierHistory& history = owner.history[offset];
   if (update.event != BarrierEvent::expect_tx) {
-    const auto known = std::find_if(history.arrivals.begin(), history.arrivals.end(), [&](const auto& a) {
-      return a.instruction == update.instruction && a.agent.kind == update.agent.kind &&
-             a.agent.cta == update.agent.cta && a.agent.index == update.agent.index;
-    });
+    const auto known =
+        std::find_if(history.arrivals.begin(), history.arrivals.end(), [&](const auto& a) {
+          return a.instruction == update.instruction && a.agent.kind == update.agent.kind &&
+                 a.agent.cta == update.agent.cta && a.agent.index == update.agent.index;
+        });
     if (known != history.arrivals.end()) {
       known->phase = history.phases;
     } else if (history.arrivals.size() < 64) {

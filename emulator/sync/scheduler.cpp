@@ -1,4 +1,5 @@
-// Runs a cluster: picks warps and asynchronous operations by the schedule, merges splits, finds stalls.
+// Runs a cluster: picks warps and asynchronous operations by the schedule, merges splits, finds
+// stalls.
 #include <algorithm>
 
 #include "exec/cluster.hpp"
@@ -8,8 +9,8 @@ namespace ptxemu::exec {
 namespace {
 
 constexpr std::uint32_t kQuantum = 512;
-/// Rounds of full quanta after which the lazy schedules run one operation, so that spinning on plain
-/// loads cannot starve the asynchronous agents.
+/// Rounds of full quanta after which the lazy schedules run one operation, so that spinning on
+/// plain loads cannot starve the asynchronous agents.
 constexpr std::uint32_t kPatience = 64;
 /// Expired waits in a row without any progress that make a deadlock.
 constexpr std::uint32_t kDeadlockStalls = 16;
@@ -39,8 +40,8 @@ ClusterStatus Cluster::run(std::uint64_t slice) {
 }
 
 void Cluster::check_budgets() {
-  const std::uint64_t total = launch_.warp_instructions.fetch_add(executed_ - accounted_) +
-                              (executed_ - accounted_);
+  const std::uint64_t total =
+      launch_.warp_instructions.fetch_add(executed_ - accounted_) + (executed_ - accounted_);
   launch_.thread_instructions.fetch_add(executed_threads_ - accounted_threads_);
   launch_.tensor_flops.fetch_add(flops_);
   flops_ = 0;
@@ -191,7 +192,8 @@ void Cluster::lanes_exited(Warp& warp, LaneMask lanes) {
   if (observer_) observer_->on_lanes_exit(warp.cta->rank, warp.index, lanes);
   if (warp.live == 0) --live_warps_;
   wake_converging(warp);
-  for (std::uint32_t id = 0; id < warp.cta->barriers.size(); ++id) open_named_if_complete(*warp.cta, id);
+  for (std::uint32_t id = 0; id < warp.cta->barriers.size(); ++id)
+    open_named_if_complete(*warp.cta, id);
   open_cluster_if_complete();
 }
 
@@ -270,7 +272,8 @@ bool Cluster::execute_async(std::size_t index) {
     if (observer_) observer_->on_async_stage(operation->id, AsyncStage::start);
   }
   if (!operation->step(*this))
-    operations_.insert(operations_.begin() + static_cast<std::ptrdiff_t>(index), std::move(operation));
+    operations_.insert(operations_.begin() + static_cast<std::ptrdiff_t>(index),
+                       std::move(operation));
   return true;
 }
 
@@ -285,8 +288,12 @@ void Cluster::finish(AsyncOperation& operation) {
   if (observer_) observer_->on_async_stage(operation.id, AsyncStage::writes_done);
   const bool keep = observer_ != nullptr;
   switch (operation.completion) {
-    case Completion::bulk_group: operation.warp->bulk.done(operation.id, keep); break;
-    case Completion::cp_async_group: operation.warp->cp_async.done(operation.id, keep); break;
+    case Completion::bulk_group:
+      operation.warp->bulk.done(operation.id, keep);
+      break;
+    case Completion::cp_async_group:
+      operation.warp->cp_async.done(operation.id, keep);
+      break;
     case Completion::wgmma_group: {
       // Of all four warps of the warpgroup.
       const std::size_t first = operation.agent.index * 4U;
@@ -296,7 +303,8 @@ void Cluster::finish(AsyncOperation& operation) {
       }
       return;
     }
-    default: return;
+    default:
+      return;
   }
   wake_groups(*operation.warp);
 }

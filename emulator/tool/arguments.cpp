@@ -13,7 +13,9 @@
 namespace ptxemu::tool {
 namespace {
 
-[[noreturn]] void fail(const std::string& message) { throw Error(ErrorKind::invalid_argument, message); }
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorKind::invalid_argument, message);
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -38,7 +40,8 @@ T number(const std::string& text, const std::string& where) {
   } else {
     result = std::from_chars(begin, end, value);
   }
-  if (result.ec != std::errc{} || result.ptr != end) fail("'" + text + "' in '" + where + "' is not a number in range");
+  if (result.ec != std::errc{} || result.ptr != end)
+    fail("'" + text + "' in '" + where + "' is not a number in range");
   return value;
 }
 
@@ -77,7 +80,8 @@ Argument buffer(Device& device, const std::vector<std::string>& parts, const std
   std::mt19937 generator(7);
   std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
   for (std::uint64_t i = 0; i + 4 <= bytes && fill != "zero"; i += 4) {
-    if (fill != "random" && fill != "iota") fail("fill '" + fill + "' in '" + text + "'; allowed: zero, nan, random, iota");
+    if (fill != "random" && fill != "iota")
+      fail("fill '" + fill + "' in '" + text + "'; allowed: zero, nan, random, iota");
     const float value = fill == "random" ? uniform(generator) : static_cast<float>(i / 4);
     std::memcpy(content.data() + i, &value, 4);
   }
@@ -109,21 +113,27 @@ Argument parse_argument(Device& device, const std::string& text) {
     }
   }
   fail("argument '" + text +
-       "'; allowed: u32:N s32:N u64:N s64:N f32:X f64:X buffer:BYTES[:zero|nan|random|iota] file:PATH");
+       "'; allowed: u32:N s32:N u64:N s64:N f32:X f64:X buffer:BYTES[:zero|nan|random|iota] "
+       "file:PATH");
 }
 
-std::string print_buffer(const Device& device, const std::vector<Argument>& arguments, const std::string& request) {
+std::string print_buffer(const Device& device, const std::vector<Argument>& arguments,
+                         const std::string& request) {
   const std::vector<std::string> parts = split(request, ':');
   if (parts.size() < 2) fail("--print takes INDEX:TYPE[:COUNT], not '" + request + "'");
   const auto index = number<std::size_t>(parts[0], request);
   if (index >= arguments.size() || arguments[index].buffer == 0)
     fail("--print " + request + ": argument " + parts[0] + " is not a buffer");
   const std::string& type = parts[1];
-  const std::size_t size = type == "f16" || type == "bf16" ? 2 : type == "f64" || type == "u64" ? 8 : 4;
-  if (type != "f16" && type != "bf16" && type != "f32" && type != "f64" && type != "u32" && type != "s32" && type != "u64")
+  const std::size_t size = type == "f16" || type == "bf16"  ? 2
+                           : type == "f64" || type == "u64" ? 8
+                                                            : 4;
+  if (type != "f16" && type != "bf16" && type != "f32" && type != "f64" && type != "u32" &&
+      type != "s32" && type != "u64")
     fail("--print type '" + type + "'; allowed: f16 bf16 f32 f64 u32 s32 u64");
   const std::uint64_t available = arguments[index].bytes / size;
-  const std::uint64_t count = std::min(available, parts.size() > 2 ? number<std::uint64_t>(parts[2], request) : available);
+  const std::uint64_t count =
+      std::min(available, parts.size() > 2 ? number<std::uint64_t>(parts[2], request) : available);
   std::string text;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t bits = 0;

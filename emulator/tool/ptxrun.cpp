@@ -1,4 +1,5 @@
-// ptxrun: loads a PTX file, runs one kernel in the emulator, prints its findings, results and statistics.
+// ptxrun: loads a PTX file, runs one kernel in the emulator, prints its findings, results and
+// statistics.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -31,20 +32,26 @@ void add_options(CLI::App& app, Command& c) {
   app.add_option("-a,--arg", c.arguments,
                  "argument, in order: u32:N s32:N u64:N s64:N f32:X f64:X "
                  "buffer:BYTES[:zero|nan|random|iota] file:PATH");
-  app.add_option("-p,--print", c.prints, "INDEX:TYPE[:COUNT]: print a buffer argument after the run");
-  const std::map<std::string, Schedule> schedules{{"eager", Schedule::eager}, {"lazy", Schedule::lazy},
-                                                  {"reverse", Schedule::reverse}, {"random", Schedule::random}};
+  app.add_option("-p,--print", c.prints,
+                 "INDEX:TYPE[:COUNT]: print a buffer argument after the run");
+  const std::map<std::string, Schedule> schedules{{"eager", Schedule::eager},
+                                                  {"lazy", Schedule::lazy},
+                                                  {"reverse", Schedule::reverse},
+                                                  {"random", Schedule::random}};
   app.add_option("--schedule", c.options.schedule, "when asynchronous work executes")
       ->transform(CLI::CheckedTransformer(schedules, CLI::ignore_case));
   app.add_option("--seed", c.options.seed, "of the random schedule");
-  app.add_option("--threads", c.options.threads, "host threads for independent clusters, 0 = all cores");
+  app.add_option("--threads", c.options.threads,
+                 "host threads for independent clusters, 0 = all cores");
   app.add_option("--check", c.checks, "checkers: all, races, uninitialised, protocol")
       ->delimiter(',')
       ->check(CLI::IsMember({"all", "races", "uninitialised", "protocol"}));
-  app.add_option("--instructions", c.options.instruction_budget, "stop after so many warp-instructions");
+  app.add_option("--instructions", c.options.instruction_budget,
+                 "stop after so many warp-instructions");
   app.add_option("--seconds", c.options.time_budget_seconds, "stop after so much wall time");
   app.add_flag("--list", c.list, "list the kernels of the file");
-  app.add_flag("--stats", c.statistics, "print counts and the rate in warp-instructions per second");
+  app.add_flag("--stats", c.statistics,
+               "print counts and the rate in warp-instructions per second");
   app.add_flag("--coverage", c.coverage, "print the table of supported instructions as Markdown");
 }
 
@@ -56,18 +63,19 @@ void print_coverage() {
       std::cout << "\n### " << group << "\n\n| opcode | modifiers | remarks |\n|---|---|---|\n";
     }
     std::string modifiers;
-    for (const char ch : row.modifiers) modifiers += ch == '|' ? std::string("\\|") : std::string(1, ch);
-    std::cout << "| `" << row.opcode << "` | " << (modifiers.empty() ? "" : "`" + modifiers + "`") << " | " << row.note
-              << " |\n";
+    for (const char ch : row.modifiers)
+      modifiers += ch == '|' ? std::string("\\|") : std::string(1, ch);
+    std::cout << "| `" << row.opcode << "` | " << (modifiers.empty() ? "" : "`" + modifiers + "`")
+              << " | " << row.note << " |\n";
   }
 }
 
 void print_list(const Module& module) {
   for (const std::string& name : module.kernel_names()) {
     const KernelInfo& info = module.kernel(name);
-    std::cout << name << ": " << info.parameters.size() << " parameters in " << info.parameter_bytes << " bytes, "
-              << info.static_shared_bytes << " bytes of static shared memory, " << info.local_bytes
-              << " bytes of local memory per thread\n";
+    std::cout << name << ": " << info.parameters.size() << " parameters in " << info.parameter_bytes
+              << " bytes, " << info.static_shared_bytes << " bytes of static shared memory, "
+              << info.local_bytes << " bytes of local memory per thread\n";
   }
 }
 
@@ -75,10 +83,11 @@ void print_statistics(const Statistics& s) {
   std::printf(
       "%llu warp-instructions (%llu thread-instructions) in %.6f s: %.2f M warp-instructions/s\n"
       "%llu asynchronous operations, %.3f GFLOP in matrix instructions, %llu clusters\n",
-      static_cast<unsigned long long>(s.warp_instructions), static_cast<unsigned long long>(s.thread_instructions),
-      s.seconds, static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
-      static_cast<unsigned long long>(s.async_operations), static_cast<double>(s.tensor_flops) * 1e-9,
-      static_cast<unsigned long long>(s.clusters));
+      static_cast<unsigned long long>(s.warp_instructions),
+      static_cast<unsigned long long>(s.thread_instructions), s.seconds,
+      static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
+      static_cast<unsigned long long>(s.async_operations),
+      static_cast<double>(s.tensor_flops) * 1e-9, static_cast<unsigned long long>(s.clusters));
 }
 
 int run(Command& c) {
@@ -106,16 +115,24 @@ int run(Command& c) {
   }
   const std::vector<std::string> names = module.kernel_names();
   if (c.kernel.empty()) {
-    if (names.size() != 1) throw Error(ErrorKind::invalid_argument, "the file has " + std::to_string(names.size()) + " kernels: choose one with --kernel (see --list)");
+    if (names.size() != 1)
+      throw Error(ErrorKind::invalid_argument,
+                  "the file has " + std::to_string(names.size()) +
+                      " kernels: choose one with --kernel (see --list)");
     c.kernel = names[0];
   }
   std::vector<tool::Argument> arguments;
   std::vector<const void*> pointers;
   const KernelInfo& info = module.kernel(c.kernel);
-  for (const std::string& argument : c.arguments) arguments.push_back(tool::parse_argument(device, argument));
+  for (const std::string& argument : c.arguments)
+    arguments.push_back(tool::parse_argument(device, argument));
   for (std::size_t i = 0; i < arguments.size() && i < info.parameters.size(); ++i) {
     if (arguments[i].value.size() != info.parameters[i].bytes)
-      throw Error(ErrorKind::invalid_argument, "argument " + std::to_string(i) + " has " + std::to_string(arguments[i].value.size()) + " bytes, parameter '" + info.parameters[i].name + "' has " + std::to_string(info.parameters[i].bytes));
+      throw Error(ErrorKind::invalid_argument, "argument " + std::to_string(i) + " has " +
+                                                   std::to_string(arguments[i].value.size()) +
+                                                   " bytes, parameter '" + info.parameters[i].name +
+                                                   "' has " +
+                                                   std::to_string(info.parameters[i].bytes));
   }
   for (const tool::Argument& argument : arguments) pointers.push_back(argument.value.data());
   LaunchConfig config;
@@ -125,7 +142,8 @@ int run(Command& c) {
   config.dynamic_shared_bytes = c.shared;
   const LaunchResult result = device.launch(module, c.kernel, config, pointers);
   for (const Report& report : result.reports) std::cerr << to_string(report) << "\n";
-  for (const std::string& request : c.prints) std::cout << tool::print_buffer(device, arguments, request);
+  for (const std::string& request : c.prints)
+    std::cout << tool::print_buffer(device, arguments, request);
   if (c.statistics) print_statistics(result.statistics);
   return result.clean() ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-// Public interface of the PTX emulator: a device with global memory that loads PTX text and launches kernels.
+// Public interface of the PTX emulator: a device with global memory that loads PTX text and
+// launches kernels.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace ptxemu {
 
-/// Address in emulated global memory. It equals the host address of the same byte, so that host memory
-/// registered with `Device::register_host_memory` needs no copies.
+/// Address in emulated global memory. It equals the host address of the same byte, so that host
+/// memory registered with `Device::register_host_memory` needs no copies.
 using DevicePointer = std::uint64_t;
 
 struct Dim3 {
@@ -37,12 +38,13 @@ enum class Schedule : std::uint8_t {
 /// Which lane `elect.sync` picks. The ISA only promises a deterministic choice.
 enum class ElectLane : std::uint8_t { lowest, highest };
 
-/// Run-time checkers. Out-of-bounds accesses, misalignment, barrier misuse that cannot be executed and
-/// deadlocks are always reported; these cost extra time.
+/// Run-time checkers. Out-of-bounds accesses, misalignment, barrier misuse that cannot be executed
+/// and deadlocks are always reported; these cost extra time.
 struct Checks {
   bool races = false;          ///< data races, missing proxy fences, reuse of buffers in flight
   bool uninitialised = false;  ///< shared, global and register data used before it was written
-  bool protocol = false;       ///< mbarrier protocol, wgmma registers in flight, register budgets, leftovers
+  bool protocol =
+      false;  ///< mbarrier protocol, wgmma registers in flight, register budgets, leftovers
   [[nodiscard]] bool any() const noexcept { return races || uninitialised || protocol; }
   static Checks all() noexcept { return {true, true, true}; }
 };
@@ -56,8 +58,9 @@ struct DeviceOptions {
   std::uint64_t memory_limit_bytes = std::uint64_t{8} << 30;  ///< global memory in all
   Checks checks;
   ElectLane elect_lane = ElectLane::lowest;
-  /// Offset of the first shared-memory byte. Hardware reserves the first 1024 bytes; a smaller multiple
-  /// of 16 finds kernels that assume a 1024-byte aligned dynamic buffer without declaring it.
+  /// Offset of the first shared-memory byte. Hardware reserves the first 1024 bytes; a smaller
+  /// multiple of 16 finds kernels that assume a 1024-byte aligned dynamic buffer without declaring
+  /// it.
   std::uint32_t shared_base = 1024;
   std::uint32_t multiprocessors = 132;
   std::uint32_t max_reports = 100;  ///< further reports of a launch are counted, not stored
@@ -172,8 +175,8 @@ class Device {
   /// Takes effect at the next launch.
   void set_options(DeviceOptions options);
 
-  /// Global memory with red zones, 256-byte aligned and filled with a NaN pattern. Zero bytes give a
-  /// valid, distinct address. Throws Error(out_of_memory).
+  /// Global memory with red zones, 256-byte aligned and filled with a NaN pattern. Zero bytes give
+  /// a valid, distinct address. Throws Error(out_of_memory).
   DevicePointer allocate(std::uint64_t bytes);
   /// Address 0 is ignored; any other address must come from `allocate`.
   void free(DevicePointer address);
@@ -188,12 +191,13 @@ class Device {
   void fill(DevicePointer destination, std::uint8_t value, std::uint64_t bytes);
   void fill32(DevicePointer destination, std::uint32_t value, std::uint64_t count);
 
-  /// Parses, checks and decodes a PTX text. `name` stands for the file in messages. Throws Error(parse)
-  /// or Error(unsupported) with file and line.
+  /// Parses, checks and decodes a PTX text. `name` stands for the file in messages. Throws
+  /// Error(parse) or Error(unsupported) with file and line.
   Module load(std::string_view ptx, std::string_view name = "<ptx>");
 
-  /// Runs a kernel to its end. `arguments[i]` points at the value of parameter i, whose size the kernel
-  /// knows. Faults of the kernel are reports; wrong launch arguments throw Error(invalid_argument).
+  /// Runs a kernel to its end. `arguments[i]` points at the value of parameter i, whose size the
+  /// kernel knows. Faults of the kernel are reports; wrong launch arguments throw
+  /// Error(invalid_argument).
   LaunchResult launch(const Module& module, std::string_view kernel, const LaunchConfig& config,
                       std::span<const void* const> arguments);
   /// The same with the parameter block as one piece of memory.

@@ -29,8 +29,8 @@ enum class ErrorKind : std::uint8_t {
   out_of_memory,     ///< the device memory limit is reached
 };
 
-/// Thrown by host-side calls (load, allocate, copy, launch set-up). Faults *inside* a kernel are not
-/// thrown; they are `Report`s of the launch.
+/// Thrown by host-side calls (load, allocate, copy, launch set-up). Faults *inside* a kernel are
+/// not thrown; they are `Report`s of the launch.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, SourcePosition position = {})

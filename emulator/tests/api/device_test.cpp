@@ -47,9 +47,16 @@ TEST(Faults, OutOfBoundsNamesThreadAndAllocation) {
 }
 
 TEST(Faults, MisalignedSharedAndLocalAccesses) {
-  EXPECT_TRUE(testing::has(testing::run(testing::kernel("st.global.u32 [%rd3+2], %r0;")).result, ReportKind::misaligned));
-  EXPECT_TRUE(testing::has(testing::run(testing::kernel("mov.u32 %r1, 0x40000; st.shared.u32 [%r1], %r0;")).result, ReportKind::out_of_bounds));
-  EXPECT_TRUE(testing::has(testing::run(testing::kernel(".local .b8 a[16]; mov.u64 %rd5, a; st.local.u32 [%rd5+16], %r0;")).result, ReportKind::out_of_bounds));
+  EXPECT_TRUE(testing::has(testing::run(testing::kernel("st.global.u32 [%rd3+2], %r0;")).result,
+                           ReportKind::misaligned));
+  EXPECT_TRUE(testing::has(
+      testing::run(testing::kernel("mov.u32 %r1, 0x40000; st.shared.u32 [%r1], %r0;")).result,
+      ReportKind::out_of_bounds));
+  EXPECT_TRUE(testing::has(
+      testing::run(
+          testing::kernel(".local .b8 a[16]; mov.u64 %rd5, a; st.local.u32 [%rd5+16], %r0;"))
+          .result,
+      ReportKind::out_of_bounds));
   EXPECT_TRUE(testing::has(testing::run(testing::kernel("trap;")).result, ReportKind::trap));
 }
 
@@ -57,10 +64,12 @@ TEST(Budgets, StopEndlessLoops) {
   DeviceOptions options;
   options.instruction_budget = 1000000;
   const std::string spin = testing::kernel("L: bra L;");
-  EXPECT_TRUE(testing::has(testing::run(spin, {}, 32, 0, options).result, ReportKind::budget_exceeded));
+  EXPECT_TRUE(
+      testing::has(testing::run(spin, {}, 32, 0, options).result, ReportKind::budget_exceeded));
   options.instruction_budget = 0;
   options.time_budget_seconds = 0.05;
-  EXPECT_TRUE(testing::has(testing::run(spin, {}, 32, 0, options).result, ReportKind::budget_exceeded));
+  EXPECT_TRUE(
+      testing::has(testing::run(spin, {}, 32, 0, options).result, ReportKind::budget_exceeded));
 }
 
 TEST(Threads, ClustersRunOnTwoHostThreads) {
@@ -68,8 +77,9 @@ TEST(Threads, ClustersRunOnTwoHostThreads) {
   options.threads = 2;
   LaunchConfig config;
   config.grid = {64, 1, 1};
-  const auto run = testing::run(testing::kernel("atom.global.add.u32 %r1, [%rd0], 1; red.global.max.u32 [%rd0+4], %r0;"),
-                                {}, 32, 2, options, config);
+  const auto run = testing::run(
+      testing::kernel("atom.global.add.u32 %r1, [%rd0], 1; red.global.max.u32 [%rd0+4], %r0;"), {},
+      32, 2, options, config);
   ASSERT_TRUE(run.result.clean()) << run.reports();
   EXPECT_EQ(run.out[0], 0xffffffffU + 2048U);  // fresh memory is all ones
 }
@@ -81,7 +91,8 @@ TEST(Threads, ClustersMayWaitForEachOther) {
   const auto run = testing::run(testing::kernel(R"(
     mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra LAST;
     W: ld.acquire.gpu.global.u32 %r2, [%rd0]; setp.ne.u32 %p2, %r2, 7; @%p2 bra W; bra END;
-    LAST: setp.ne.u32 %p1, %r1, 7; @%p1 bra END; st.release.gpu.global.u32 [%rd0], %r1; END:)"), {}, 32, 1, {}, config);
+    LAST: setp.ne.u32 %p1, %r1, 7; @%p1 bra END; st.release.gpu.global.u32 [%rd0], %r1; END:)"),
+                                {}, 32, 1, {}, config);
   EXPECT_TRUE(run.result.clean()) << run.reports();
 }
 

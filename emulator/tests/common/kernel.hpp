@@ -15,7 +15,8 @@ namespace ptxemu::testing {
 inline std::string kernel(const std::string& body, const std::string& before = {}) {
   return ".version 8.5\n.target sm_90a\n.address_size 64\n" + before +
          "\n.visible .entry test(.param .u64 out, .param .u64 in)\n{\n"
-         ".reg .pred %p<16>;\n.reg .b16 %h<16>;\n.reg .b32 %r<64>;\n.reg .f32 %f<32>;\n.reg .b64 %rd<32>;\n"
+         ".reg .pred %p<16>;\n.reg .b16 %h<16>;\n.reg .b32 %r<64>;\n.reg .f32 %f<32>;\n.reg .b64 "
+         "%rd<32>;\n"
          ".reg .f64 %fd<8>;\n"
          "ld.param.u64 %rd0, [out];\nld.param.u64 %rd1, [in];\nmov.u32 %r0, %tid.x;\n"
          "mul.wide.u32 %rd2, %r0, 4;\nadd.u64 %rd3, %rd0, %rd2;\nadd.u64 %rd4, %rd1, %rd2;\n" +
@@ -33,8 +34,9 @@ struct Run {
 };
 
 /// Runs `test` on `threads` threads; `out` and `in` are arrays of 32-bit words.
-inline Run run(const std::string& ptx, std::vector<std::uint32_t> in = {}, std::uint32_t threads = 32,
-               std::size_t out_words = 0, DeviceOptions options = {}, LaunchConfig config = {}) {
+inline Run run(const std::string& ptx, std::vector<std::uint32_t> in = {},
+               std::uint32_t threads = 32, std::size_t out_words = 0, DeviceOptions options = {},
+               LaunchConfig config = {}) {
   Device device(options);
   const Module module = device.load(ptx, "test.ptx");
   if (out_words == 0) out_words = threads;

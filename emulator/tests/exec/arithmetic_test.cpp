@@ -8,9 +8,10 @@ std::uint32_t evaluate(const std::string& body, std::uint32_t a = 0, std::uint32
   std::vector<std::uint32_t> in(64);
   in[0] = a;
   in[1] = b;
-  const auto run = testing::run(testing::kernel("ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4];" + body +
-                                                " st.global.u32 [%rd3], %r3;"),
-                                in);
+  const auto run =
+      testing::run(testing::kernel("ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4];" +
+                                   body + " st.global.u32 [%rd3], %r3;"),
+                   in);
   EXPECT_TRUE(run.result.clean()) << run.reports();
   for (const std::uint32_t lane : run.out) EXPECT_EQ(lane, run.out[0]);
   return run.out[0];
@@ -22,7 +23,8 @@ TEST(Integer, WrapsAndSaturates) {
   EXPECT_EQ(evaluate("mul.hi.u32 %r3, %r1, %r2;", 0xffffffff, 0xffffffff), 0xfffffffeU);
   EXPECT_EQ(evaluate("mad.lo.s32 %r3, %r1, %r2, %r1;", 7, 6), 49U);
   EXPECT_EQ(evaluate("div.s32 %r3, %r1, %r2;", 0x80000000, 0xffffffff), 0x80000000U);
-  EXPECT_EQ(evaluate("rem.s32 %r3, %r1, %r2;", static_cast<std::uint32_t>(-7), 3), static_cast<std::uint32_t>(-1));
+  EXPECT_EQ(evaluate("rem.s32 %r3, %r1, %r2;", static_cast<std::uint32_t>(-7), 3),
+            static_cast<std::uint32_t>(-1));
   EXPECT_EQ(evaluate("shl.b32 %r3, %r1, %r2;", 1, 40), 0U);
   EXPECT_EQ(evaluate("shr.s32 %r3, %r1, %r2;", 0x80000000, 40), 0xffffffffU);
   EXPECT_EQ(evaluate("shf.l.wrap.b32 %r3, %r1, %r2, 8;", 0xaabbccdd, 0x11223344), 0x223344aaU);
@@ -35,18 +37,32 @@ TEST(Integer, WrapsAndSaturates) {
 }
 
 TEST(Float, RoundsFlushesAndCanonicalises) {
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; mov.b32 %f2, %r2; add.rz.f32 %f3, %f1, %f2; mov.b32 %r3, %f3;", 0x3f800000, 0x33800001), 0x3f800000U);
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; mul.ftz.f32 %f3, %f1, 0f3F800000; mov.b32 %r3, %f3;", 0x00000001), 0U);
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; add.f32 %f3, %f1, %f1; mov.b32 %r3, %f3;", 0x7fc12345), 0x7fffffffU);
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; mov.b32 %f2, %r2; max.f32 %f3, %f1, %f2; mov.b32 %r3, %f3;", 0x80000000, 0), 0U);
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; max.NaN.f32 %f3, %f1, 0f00000000; mov.b32 %r3, %f3;", 0x7fc00000), 0x7fffffffU);
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; cvt.rzi.s32.f32 %r3, %f1;", 0xc2280000), static_cast<std::uint32_t>(-42));
-  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; cvt.rn.f16x2.f32 %r3, %f1, 0f40000000;", 0x3f800000), 0x3c004000U);
+  EXPECT_EQ(
+      evaluate("mov.b32 %f1, %r1; mov.b32 %f2, %r2; add.rz.f32 %f3, %f1, %f2; mov.b32 %r3, %f3;",
+               0x3f800000, 0x33800001),
+      0x3f800000U);
+  EXPECT_EQ(
+      evaluate("mov.b32 %f1, %r1; mul.ftz.f32 %f3, %f1, 0f3F800000; mov.b32 %r3, %f3;", 0x00000001),
+      0U);
+  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; add.f32 %f3, %f1, %f1; mov.b32 %r3, %f3;", 0x7fc12345),
+            0x7fffffffU);
+  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; mov.b32 %f2, %r2; max.f32 %f3, %f1, %f2; mov.b32 %r3, %f3;",
+                     0x80000000, 0),
+            0U);
+  EXPECT_EQ(
+      evaluate("mov.b32 %f1, %r1; max.NaN.f32 %f3, %f1, 0f00000000; mov.b32 %r3, %f3;", 0x7fc00000),
+      0x7fffffffU);
+  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; cvt.rzi.s32.f32 %r3, %f1;", 0xc2280000),
+            static_cast<std::uint32_t>(-42));
+  EXPECT_EQ(evaluate("mov.b32 %f1, %r1; cvt.rn.f16x2.f32 %r3, %f1, 0f40000000;", 0x3f800000),
+            0x3c004000U);
 }
 
 TEST(Packing, MovesHalvesAndWideRegisters) {
   EXPECT_EQ(evaluate("mov.b32 {%h1, %h2}, %r1; mov.b32 %r3, {%h2, %h1};", 0x12345678), 0x56781234U);
-  EXPECT_EQ(evaluate("mov.b64 %rd5, {%r1, %r2}; shr.u64 %rd5, %rd5, 16; cvt.u32.u64 %r3, %rd5;", 0x11112222, 0x33334444), 0x44441111U);
+  EXPECT_EQ(evaluate("mov.b64 %rd5, {%r1, %r2}; shr.u64 %rd5, %rd5, 16; cvt.u32.u64 %r3, %rd5;",
+                     0x11112222, 0x33334444),
+            0x44441111U);
 }
 
 TEST(Warp, ShufflesVotesAndReduces) {

@@ -53,7 +53,8 @@ TEST(Control, RecursesPerLane) {
   const auto run = testing::run(testing::kernel(R"(
     { .param .b32 param0; and.b32 %r1, %r0, 15; st.param.b32 [param0+0], %r1; .param .b32 retval0;
       call.uni (retval0), fib, (param0); ld.param.b32 %r2, [retval0+0]; }
-    st.global.u32 [%rd3], %r2;)", kFibonacci));
+    st.global.u32 [%rd3], %r2;)",
+                                                kFibonacci));
   ASSERT_TRUE(run.result.clean()) << run.reports();
   std::uint32_t a = 0, b = 1;
   for (std::uint32_t lane = 0; lane < 16; ++lane) {
@@ -64,14 +65,14 @@ TEST(Control, RecursesPerLane) {
 }
 
 TEST(Control, EndlessRecursionIsAReport) {
-  const auto run = testing::run(testing::kernel("call.uni f;",
-                                ".func f() { call.uni f; ret; }"));
+  const auto run = testing::run(testing::kernel("call.uni f;", ".func f() { call.uni f; ret; }"));
   EXPECT_FALSE(run.result.completed);
   EXPECT_TRUE(testing::has(run.result, ReportKind::out_of_bounds)) << run.reports();
 }
 
 TEST(Control, CallsThroughPointersAndTables) {
-  const auto run = testing::run(testing::kernel(R"(
+  const auto run =
+      testing::run(testing::kernel(R"(
     and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 0;
     mov.u64 %rd5, one; mov.u64 %rd6, two; selp.b64 %rd7, %rd5, %rd6, %p1;
     { .param .b32 retval0; PROTO: .callprototype (.param .b32 _) _ (); call (retval0), %rd7, (), PROTO; ld.param.b32 %r2, [retval0+0]; }
@@ -80,7 +81,8 @@ TEST(Control, CallsThroughPointersAndTables) {
     A: add.u32 %r2, %r2, 10; bra END;
     B: add.u32 %r2, %r2, 20;
     END: st.global.u32 [%rd3], %r2;)",
-    ".func (.param .b32 r) one() { st.param.b32 [r+0], 1; ret; } .func (.param .b32 r) two() { st.param.b32 [r+0], 2; ret; }"));
+                                   ".func (.param .b32 r) one() { st.param.b32 [r+0], 1; ret; } "
+                                   ".func (.param .b32 r) two() { st.param.b32 [r+0], 2; ret; }"));
   ASSERT_TRUE(run.result.clean()) << run.reports();
   EXPECT_EQ(run.out[0], 11U);
   EXPECT_EQ(run.out[1], 22U);
@@ -99,13 +101,15 @@ TEST(Control, PrintsAndAsserts) {
     setp.gt.u32 %p1, %r0, 1; @%p1 bra END;
     { .param .b64 p0; st.param.b64 [p0], %rd8; .param .b64 p1; st.param.b64 [p1], %rd7; .param .b32 v;
       call.uni (v), vprintf, (p0, p1); }
-    END:)", before));
+    END:)",
+                                                before));
   ASSERT_TRUE(run.result.clean()) << run.reports();
   EXPECT_EQ(run.result.printed, "l=0 1.5 hi\nl=1 1.5 hi\n");
 }
 
 TEST(Control, AlignedInstructionsOnADivergedWarpAreReported) {
-  const auto run = testing::run(testing::kernel("setp.lt.u32 %p1, %r0, 16; @%p1 wgmma.fence.sync.aligned;"), {}, 128);
+  const auto run = testing::run(
+      testing::kernel("setp.lt.u32 %p1, %r0, 16; @%p1 wgmma.fence.sync.aligned;"), {}, 128);
   EXPECT_TRUE(testing::has(run.result, ReportKind::divergence)) << run.reports();
 }
 

@@ -44,11 +44,21 @@ TEST(Fuzz, SeededMutationsNeitherCrashNorHang) {
         const std::size_t at = random() % text.size();
         const std::size_t length = std::min<std::size_t>(1 + random() % 12, text.size() - at);
         switch (random() % 5) {
-          case 0: text[at] = static_cast<char>(random() % 96 + 32); break;
-          case 1: text.erase(at, length); break;
-          case 2: text.insert(at, text.substr(random() % text.size(), length)); break;
-          case 3: text.replace(at, length, std::to_string(random())); break;
-          default: text.resize(at); break;
+          case 0:
+            text[at] = static_cast<char>(random() % 96 + 32);
+            break;
+          case 1:
+            text.erase(at, length);
+            break;
+          case 2:
+            text.insert(at, text.substr(random() % text.size(), length));
+            break;
+          case 3:
+            text.replace(at, length, std::to_string(random()));
+            break;
+          default:
+            text.resize(at);
+            break;
         }
       }
       feed(text);

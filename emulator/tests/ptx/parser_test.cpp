@@ -24,7 +24,8 @@ std::string load_error(const std::string& ptx, ErrorKind kind) {
 
 TEST(Parser, NamesAnUnknownModifierAndTheSupportedOnes) {
   EXPECT_THAT(load_error(testing::kernel("add.rx.f32 %f1, %f2, %f3;"), ErrorKind::unsupported),
-              AllOf(HasSubstr("test.ptx:19"), HasSubstr("'.rx'"), HasSubstr(".rn|.rz|.rm|.rp"), HasSubstr("add.rx.f32")));
+              AllOf(HasSubstr("test.ptx:19"), HasSubstr("'.rx'"), HasSubstr(".rn|.rz|.rm|.rp"),
+                    HasSubstr("add.rx.f32")));
 }
 
 TEST(Parser, NamesAnUnknownOpcodeAndItsRelatives) {
@@ -33,7 +34,8 @@ TEST(Parser, NamesAnUnknownOpcodeAndItsRelatives) {
 }
 
 TEST(Parser, RefusesRegistersOfTheWrongSize) {
-  EXPECT_THAT(load_error(testing::kernel("add.s64 %rd1, %rd2, %r1;"), ErrorKind::parse), HasSubstr("'%r1' (32 bits)"));
+  EXPECT_THAT(load_error(testing::kernel("add.s64 %rd1, %rd2, %r1;"), ErrorKind::parse),
+              HasSubstr("'%r1' (32 bits)"));
 }
 
 TEST(Parser, RefusesUndeclaredRegistersAndMissingLabels) {
@@ -42,7 +44,8 @@ TEST(Parser, RefusesUndeclaredRegistersAndMissingLabels) {
 }
 
 TEST(Parser, RefusesReadsBeyondAParameter) {
-  EXPECT_THAT(load_error(testing::kernel("ld.param.u64 %rd5, [in+8];"), ErrorKind::parse), HasSubstr("beyond parameter 'in'"));
+  EXPECT_THAT(load_error(testing::kernel("ld.param.u64 %rd5, [in+8];"), ErrorKind::parse),
+              HasSubstr("beyond parameter 'in'"));
 }
 
 TEST(Parser, LabelsAndRegistersAreScoped) {
@@ -60,9 +63,11 @@ TEST(Parser, EndsWithinBoundsOnHostileTexts) {
   for (const std::string& text :
        {std::string(), std::string("\0", 1), start + ".entry k() {" + std::string(100000, '{'),
         start + ".entry k() { .reg .b32 %r<4000000000>; }",
-        start + ".global .b8 a[9999999999][9999999999];", start + ".entry k() { .local .b8 a[99999999]; ret; }",
-        start + "/* never closed", start + ".entry k() { mov.b32 {" + std::string(10000, '{') + "; }",
-        start + ".global .b32 a[] = {1,{2,{3", start + ".entry k(.param .b8 a[999999999]) { ret; }"}) {
+        start + ".global .b8 a[9999999999][9999999999];",
+        start + ".entry k() { .local .b8 a[99999999]; ret; }", start + "/* never closed",
+        start + ".entry k() { mov.b32 {" + std::string(10000, '{') + "; }",
+        start + ".global .b32 a[] = {1,{2,{3",
+        start + ".entry k(.param .b8 a[999999999]) { ret; }"}) {
     DeviceOptions options;
     options.memory_limit_bytes = 1 << 20;
     Device device(options);

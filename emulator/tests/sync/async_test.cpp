@@ -18,7 +18,8 @@ std::string cp_async(bool waits) {
     st.shared.u32 [%r1], 77;
     cp.async.cg.shared.global [%r1], [%rd5], 16;
     cp.async.commit_group;
-  )" + std::string(waits ? "cp.async.wait_group 0;" : "") + "ld.shared.u32 %r3, [%r1]; st.global.u32 [%rd3], %r3;");
+  )" + std::string(waits ? "cp.async.wait_group 0;" : "") +
+                         "ld.shared.u32 %r3, [%r1]; st.global.u32 [%rd3], %r3;");
 }
 
 std::vector<std::uint32_t> numbers(std::size_t count) {
@@ -28,7 +29,8 @@ std::vector<std::uint32_t> numbers(std::size_t count) {
 }
 
 TEST(CpAsync, ArrivesAtTheWaitUnderEverySchedule) {
-  for (const Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::reverse, Schedule::random}) {
+  for (const Schedule schedule :
+       {Schedule::eager, Schedule::lazy, Schedule::reverse, Schedule::random}) {
     const auto run = testing::run(cp_async(true), numbers(128), 32, 0, with(schedule));
     ASSERT_TRUE(run.result.clean()) << run.reports();
     for (std::uint32_t l = 0; l < 32; ++l) EXPECT_EQ(run.out[l], 4 * l);
@@ -62,7 +64,8 @@ std::string bulk(const std::string& bytes) {
 }
 
 TEST(BulkCopy, GoesThereAndBack) {
-  for (const Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::reverse, Schedule::random}) {
+  for (const Schedule schedule :
+       {Schedule::eager, Schedule::lazy, Schedule::reverse, Schedule::random}) {
     DeviceOptions options = with(schedule);
     options.checks = Checks::all();
     const auto run = testing::run(bulk("128"), numbers(32), 32, 0, options);

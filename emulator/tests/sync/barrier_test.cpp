@@ -17,7 +17,9 @@ DeviceOptions with(Schedule schedule, std::uint64_t seed = 1) {
 }
 
 class Schedules : public ::testing::TestWithParam<Schedule> {};
-INSTANTIATE_TEST_SUITE_P(All, Schedules, ::testing::Values(Schedule::eager, Schedule::lazy, Schedule::reverse, Schedule::random));
+INSTANTIATE_TEST_SUITE_P(All, Schedules,
+                         ::testing::Values(Schedule::eager, Schedule::lazy, Schedule::reverse,
+                                           Schedule::random));
 
 TEST_P(Schedules, NamedBarriersOrderWarps) {
   const auto run = testing::run(testing::kernel(R"(
@@ -26,7 +28,8 @@ TEST_P(Schedules, NamedBarriersOrderWarps) {
     st.shared.u32 [%r3], %r0;
     bar.sync 1, 128;
     xor.b32 %r4, %r2, 508; add.u32 %r4, %r1, %r4; ld.shared.u32 %r5, [%r4];
-    st.global.u32 [%rd3], %r5;)"), {}, 128, 0, with(GetParam()));
+    st.global.u32 [%rd3], %r5;)"),
+                                {}, 128, 0, with(GetParam()));
   ASSERT_TRUE(run.result.clean()) << run.reports();
   for (std::uint32_t t = 0; t < 128; ++t) EXPECT_EQ(run.out[t], 127 - t);
 }
@@ -51,7 +54,8 @@ TEST_P(Schedules, MbarrierPhasesPassDataBetweenWarps) {
     ld.shared.u32 %r6, [%r1]; add.u32 %r9, %r9, %r6;
     mbarrier.arrive.shared::cta.b64 %rd6, [empty];
     add.u32 %r3, %r3, 1; setp.lt.u32 %p4, %r3, 8; @%p4 bra CONSUMER;
-    END: st.global.u32 [%rd3], %r9;)"), {}, 64, 0, with(GetParam()));
+    END: st.global.u32 [%rd3], %r9;)"),
+                                {}, 64, 0, with(GetParam()));
   ASSERT_TRUE(run.result.clean()) << run.reports();
   for (std::uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(run.out[32 + lane], 28 * lane);
 }
@@ -70,7 +74,9 @@ TEST(Deadlock, NamesBarrierPhaseAndLine) {
 }
 
 TEST(Deadlock, MissingThreadsAtANamedBarrier) {
-  const auto run = testing::run(testing::kernel("setp.gt.u32 %p1, %r0, 31; @%p1 bra A; bar.sync 1, 64; A: bar.sync 2, 64;"), {}, 64);
+  const auto run = testing::run(
+      testing::kernel("setp.gt.u32 %p1, %r0, 31; @%p1 bra A; bar.sync 1, 64; A: bar.sync 2, 64;"),
+      {}, 64);
   ASSERT_TRUE(testing::has(run.result, ReportKind::deadlock)) << run.reports();
   EXPECT_THAT(run.reports(), HasSubstr("cycle of waits"));
 }
@@ -107,7 +113,8 @@ TEST_P(Schedules, ClustersShareMemoryAndBarriers) {
     ld.shared::cluster.u32 %r6, [%r5];
     barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
     mad.lo.u32 %r7, %r2, 32, %r0; mul.wide.u32 %rd5, %r7, 4; add.u64 %rd6, %rd0, %rd5;
-    st.global.u32 [%rd6], %r6;)"), {}, 32, 128, with(GetParam()), config);
+    st.global.u32 [%rd6], %r6;)"),
+                                {}, 32, 128, with(GetParam()), config);
   ASSERT_TRUE(run.result.clean()) << run.reports();
   for (std::uint32_t i = 0; i < 128; ++i) EXPECT_EQ(run.out[i], (i / 32) ^ 1);
 }
