@@ -84,9 +84,11 @@ void Races::on_access(const exec::Access& access) {
 bool Races::stores_same_value(const exec::Access& access, unsigned lane) const {
   const std::span<const ir::Operand> values = access.instruction->list;
   if (access.instruction->category != ir::Category::store || values.empty()) return false;
+  // Device addresses are host addresses. NOLINTBEGIN(performance-no-int-to-ptr)
   const std::byte* target = access.space == ir::Space::shared
                                 ? view_.shared_memory(access.cta).data() + access.addresses[lane]
                                 : reinterpret_cast<const std::byte*>(access.addresses[lane]);
+  // NOLINTEND(performance-no-int-to-ptr)
   const std::byte* registers = view_.registers(access.agent.cta, access.agent.index);
   const std::size_t part = access.bytes / values.size();
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -205,10 +207,12 @@ void Races::check_pair(const Actor& actor, const Memory& memory, RecordId prior_
     return;
   }
   // Touched while an operation issued earlier owns the memory, or before it was known to be free?
+  const Operation* now_operation = now.operation.get();
+  const Operation* prior_operation = prior.operation.get();
   const std::uint64_t prior_began =
-      prior.operation != nullptr ? prior.operation->sequence : prior.sequence;
-  const bool now_first = now.operation != nullptr && prior_began > now.operation->sequence;
-  const bool prior_owns = prior.operation != nullptr && now.kind != AccessKind::read && !now_first;
+      prior_operation != nullptr ? prior_operation->sequence : prior.sequence;
+  const bool now_first = now_operation != nullptr && prior_began > now_operation->sequence;
+  const bool prior_owns = prior_operation != nullptr && now.kind != AccessKind::read && !now_first;
   const bool reuse = prior_owns || (now_first && prior.kind != AccessKind::read);
   const Record& first = now_first ? now : prior;
   const Record& second = now_first ? prior : now;
