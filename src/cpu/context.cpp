@@ -165,7 +165,7 @@ std::int64_t panels_size(std::int64_t keys, std::int64_t width) {
 
 Blocking forward_blocking(const Call& call) {
   const std::int64_t width = std::max(call.dim, call.value_dim);
-  const std::int64_t keys = width <= 64 ? 256 : width <= 128 ? 128 : 64;
+  const std::int64_t keys = width <= 64 ? 256 : width <= 128 ? 256 : 128;
   return {std::min(detail::kCpuTileRows, longest(call, &SequenceView::q_length)),
           std::min(keys, (longest(call, &SequenceView::k_length) + 31) / 32 * 32)};
 }

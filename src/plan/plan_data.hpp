@@ -30,7 +30,7 @@ struct PlanData {
 
 // Query rows of a tile on the CPU: 32 register rows of 6, enough for the packing of the keys to
 // cost about 1 %.
-constexpr std::int64_t kCpuTileRows = 192;
+constexpr std::int64_t kCpuTileRows = 256;
 
 PlanData plan_call(const AttentionArgs& args, Call call, const kernels::PlanRules& rules);
 
