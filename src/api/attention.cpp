@@ -45,7 +45,8 @@ void with_plan(const AttentionArgs& args, detail::Call call, const Plan* plan,
     engine(call, plan->data());
     return;
   }
-  const detail::PlanData own = detail::plan_call(args, std::move(call), detail::cpu_plan_rules());
+  const kernels::PlanRules rules = detail::cpu_plan_rules(call);
+  const detail::PlanData own = detail::plan_call(args, std::move(call), rules);
   engine(own.call, own);
 }
 

@@ -156,6 +156,8 @@ void forward_rows(const Context& context, const ForwardArgs& args, const Sequenc
   const bool masked = sequence.mask.kind != kernels::MaskParameters::full;
   KeyRange64 hull{0, sequence.k_length};
   if (masked) hull = find_intervals(context, sequence, first_row, rows, scratch.intervals);
+  // Blocks begin at multiples of their size, so that a row's bits do not depend on its tile.
+  hull.begin -= hull.begin % scratch.blocking.keys;
 
   for (std::int64_t key = hull.begin; key < hull.end; key += scratch.blocking.keys) {
     const std::int64_t keys = std::min(scratch.blocking.keys, hull.end - key);

@@ -83,8 +83,14 @@ bool same_mask(const kernels::MaskParameters& a, const kernels::MaskParameters& 
 
 }  // namespace
 
-kernels::PlanRules cpu_plan_rules() {
-  return {.tile_rows = kCpuTileRows, .pack_rows = kCpuTileRows, .pack_contiguous = 0};
+kernels::PlanRules cpu_plan_rules(const Call& call) {
+  constexpr std::int64_t kTasks = 64;  // wanted at least
+  constexpr std::int64_t kLeastRows = 48;
+  constexpr std::int64_t kPackRows = 192;
+  std::int64_t rows = 0;
+  for (const SequenceView& sequence : call.sequences) rows += sequence.q_length;
+  const std::int64_t tile = std::clamp(rows / kTasks * call.heads, kLeastRows, kCpuTileRows);
+  return {.tile_rows = tile, .pack_rows = std::min(tile, kPackRows), .pack_contiguous = 0};
 }
 
 kernels::RowIntervals visible_intervals(const SequenceView& sequence, const Tensor& mask_intervals,
@@ -141,8 +147,10 @@ Plan make_plan(const AttentionArgs& args, const Execution& execution) {
     throw Unsupported(fmt::format("device: {}; plans are made for cpu only in this build",
                                   to_string(execution.device)));
   }
-  return Plan(std::make_shared<const detail::PlanData>(
-      detail::plan_call(args, detail::validate_inputs(args), detail::cpu_plan_rules())));
+  detail::Call call = detail::validate_inputs(args);
+  const kernels::PlanRules rules = detail::cpu_plan_rules(call);
+  return Plan(
+      std::make_shared<const detail::PlanData>(detail::plan_call(args, std::move(call), rules)));
 }
 
 Plan make_plan(const AttentionArgs& args) {

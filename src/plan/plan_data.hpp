@@ -28,15 +28,15 @@ struct PlanData {
   std::vector<KeyGroup> groups;       // longest first
 };
 
-// Query rows of a tile on the CPU: 32 register rows of 6, enough for the packing of the keys to
-// cost about 1 %.
-constexpr std::int64_t kCpuTileRows = 256;
+// Most query rows of a tile on the CPU. Loading a block of keys costs as much as the products of
+// about 30 rows, so tiles are large where there are enough of them.
+constexpr std::int64_t kCpuTileRows = 512;
 
 PlanData plan_call(const AttentionArgs& args, Call call, const kernels::PlanRules& rules);
 
 // Rules of the CPU engine. It computes packed sequences one after the other, so that packing costs
 // no isolation.
-kernels::PlanRules cpu_plan_rules();
+kernels::PlanRules cpu_plan_rules(const Call& call);
 
 // Keys that row `row` of `sequence` sees, whatever the mask.
 kernels::RowIntervals visible_intervals(const SequenceView& sequence, const Tensor& mask_intervals,
