@@ -71,9 +71,9 @@ struct Mask {
   // blocks: j / block == p / block, block ≥ 1.
   SequenceParameter block{64, {}};
 
-  // intervals: [query rows, 2] or [query rows, 4] int32; row i sees lo ≤ j < hi (and lo2 ≤ j <
-  // hi2), j counted from the first key of its sequence; bounds are clamped to it; the union counts
-  // where the two overlap.
+  // intervals: int32 [query rows of out, 2] or [query rows of out, 4]; row i sees lo ≤ j < hi (and
+  // lo2 ≤ j < hi2), j counted from the first key of its sequence; bounds are clamped to it; the
+  // union counts where the two overlap.
   Tensor intervals;
 };
 

@@ -68,8 +68,8 @@ struct Sequences {
   // jagged only: [batch + 1], int32 or int64, not decreasing; may start above 0, and rows after the
   // last offset are legal.
   Tensor offsets;
-  // Optional, [batch], int32 or int64: only the first n rows of a sequence count, the rest is a
-  // hole. Clamped to the sequence.
+  // Optional, one entry a sequence of this side (broadcast keys: one), int32 or int64: only the
+  // first n rows of a sequence count, the rest is a hole. Clamped to the sequence.
   Tensor used_lengths;
 };
 
