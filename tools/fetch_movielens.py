@@ -1,8 +1,8 @@
 """Puts the MovieLens-100k interaction log at .data/ml-100k.inter.
 
-The log ships inside the PyPI wheel of `recbole`; the wheel is downloaded without its dependencies, the one file is
-taken out of it, and its size and checksum are checked. The data is not part of this project and must not be committed;
-its licence is in the wheel.
+The log ships inside the PyPI wheel of `recbole`; the wheel is downloaded without its dependencies,
+the one file is taken out of it, and its checksum is checked. The data is not part of this project
+and must not be committed.
 """
 
 from __future__ import annotations
