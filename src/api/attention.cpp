@@ -8,6 +8,7 @@
 
 #include "api/call.hpp"
 #include "cpu/engine.hpp"
+#include "cpu/parallel.hpp"
 #include "jfa/error.hpp"
 #include "plan/plan_data.hpp"
 
@@ -38,14 +39,15 @@ void check_workspace(const Execution& execution, std::size_t needed) {
 
 // Runs `engine(call, plan)` with the caller's plan after checking it, or with one made here.
 template <typename Engine>
-void with_plan(const AttentionArgs& args, detail::Call call, const Plan* plan,
-               const Engine& engine) {
+void with_plan(const AttentionArgs& args, detail::Call call, const Execution& execution,
+               const Plan* plan, const Engine& engine) {
   if (plan != nullptr && plan->valid()) {
     detail::check_plan_matches(plan->data(), call);
     engine(call, plan->data());
     return;
   }
-  const kernels::PlanRules rules = detail::cpu_plan_rules(call);
+  const kernels::PlanRules rules =
+      detail::cpu_plan_rules(call, cpu::thread_count(execution.threads));
   const detail::PlanData own = detail::plan_call(args, std::move(call), rules);
   engine(own.call, own);
 }
@@ -54,7 +56,7 @@ void with_plan(const AttentionArgs& args, detail::Call call, const Plan* plan,
 
 void attention_forward(const ForwardArgs& args, const Execution& execution, const Plan* plan) {
   require_cpu(execution);
-  with_plan(args, detail::validate_forward(args), plan,
+  with_plan(args, detail::validate_forward(args), execution, plan,
             [&](const detail::Call& call, const detail::PlanData& data) {
               check_workspace(execution, execution.workspace == nullptr
                                              ? 0
@@ -65,7 +67,7 @@ void attention_forward(const ForwardArgs& args, const Execution& execution, cons
 
 void attention_backward(const BackwardArgs& args, const Execution& execution, const Plan* plan) {
   require_cpu(execution);
-  with_plan(args, detail::validate_backward(args), plan,
+  with_plan(args, detail::validate_backward(args), execution, plan,
             [&](const detail::Call& call, const detail::PlanData& data) {
               check_workspace(execution,
                               execution.workspace == nullptr

@@ -207,6 +207,24 @@ void add_query_gradient(std::int64_t rows, std::int64_t columns, const BackwardS
   }
 }
 
+// The rows of the next block: those that load_queries will read.
+void prefetch_queries(const BackwardContext& context, const SequenceView& sequence,
+                      std::int64_t head, std::int64_t first, std::int64_t block_rows,
+                      RowPrefetcher& prefetcher) {
+  const BackwardArgs& args = context.backward;
+  const Layout layout = args.q_sequences.layout;
+  const Layout out_layout = detail::out_layout(layout);
+  const std::int64_t rows = std::min(block_rows, sequence.q_length - first);
+  if (rows <= 0) return;
+  const auto add = [&](const Tensor& tensor, Layout rows_layout) {
+    prefetcher.add(rows_in_head(tensor, rows_layout, sequence.index, sequence.q_first, head), first,
+                   rows);
+  };
+  add(args.q, layout);
+  add(args.d_out, out_layout);
+  if (args.activation == Activation::softmax) add(args.out, out_layout);
+}
+
 // P and the gradient of S of one block; false when no row sees a key of it.
 bool score_block(const BackwardContext& context, const SequenceView& sequence, std::int64_t head,
                  std::int64_t first, std::int64_t rows, std::int64_t key, std::int64_t keys,
@@ -216,10 +234,15 @@ bool score_block(const BackwardContext& context, const SequenceView& sequence, s
   load_queries(context, sequence, head, first, rows, scratch);
   const std::int64_t dim = context.call.dim;
   const std::int64_t value_dim = context.call.value_dim;
+  RowPrefetcher prefetcher;
+  prefetch_queries(context, sequence, head, first + rows, scratch.blocking.rows, prefetcher);
+  prefetcher.plan(2 * register_blocks(rows, keys));
   score_products(rows, keys, dim, scratch.q, scratch.q_stride, scratch.k_panels,
-                 round_up(dim, 4) * kPanel, scratch.groups, scratch.p, scratch.s_stride);
+                 round_up(dim, 4) * kPanel, scratch.groups, scratch.p, scratch.s_stride,
+                 prefetcher);
   score_products(rows, keys, value_dim, scratch.d_out, scratch.v_stride, scratch.v_panels,
-                 round_up(value_dim, 4) * kPanel, scratch.groups, scratch.d_s, scratch.s_stride);
+                 round_up(value_dim, 4) * kPanel, scratch.groups, scratch.d_s, scratch.s_stride,
+                 prefetcher);
   gradient_rows(context.scores_of(sequence, head), first, rows, key, keys,
                 visibility == kernels::Visibility::partial, scratch);
   return true;

@@ -42,6 +42,7 @@ HWY_NOINLINE void product_block(std::int64_t depth, const float* HWY_RESTRICT a,
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Zero(f32);
   }
+#pragma GCC unroll 4
   for (std::int64_t k = 0; k < depth; ++k) {
     FloatVector right[kVectors];
 #pragma GCC unroll 2

@@ -63,18 +63,24 @@ HWY_INLINE void full_block(std::int64_t rows, std::int64_t keys, RowRange* range
 HWY_INLINE void score_products(std::int64_t rows, std::int64_t keys, std::int64_t depth,
                                const float* HWY_RESTRICT left, std::int64_t left_stride,
                                const float* HWY_RESTRICT panels, std::int64_t panel_size,
-                               const KeyRange* groups, float* HWY_RESTRICT s,
-                               std::int64_t s_stride) {
+                               const KeyRange* groups, float* HWY_RESTRICT s, std::int64_t s_stride,
+                               RowPrefetcher& prefetcher) {
   for (std::int64_t j = 0; j < keys; j += kPanel, panels += panel_size) {
     const std::int64_t vectors = keys - j > kLanes ? 2 : 1;
     for (std::int64_t i = 0; i < rows; i += kBlockRows) {
       const KeyRange range = groups[i / kBlockRows];
       if (j < range.begin || j >= range.end) continue;
+      prefetcher.step();
       product_rows<Update::assign, Order::rows>(
           std::min<std::int64_t>(kBlockRows, rows - i), vectors, depth, left + i * left_stride,
           left_stride, panels, kPanel, s + i * s_stride + j, s_stride, nullptr);
     }
   }
+}
+
+// How many register blocks score_products computes at most.
+HWY_INLINE std::int64_t register_blocks(std::int64_t rows, std::int64_t keys) {
+  return ((rows + kBlockRows - 1) / kBlockRows) * ((keys + kPanel - 1) / kPanel);
 }
 
 // Writes `value` to row[begin … end) outside the visible ranges.

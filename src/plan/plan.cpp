@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/parallel.hpp"
 #include "jfa/attention.hpp"
 #include "jfa/error.hpp"
 #include "plan/plan_data.hpp"
@@ -83,13 +84,13 @@ bool same_mask(const kernels::MaskParameters& a, const kernels::MaskParameters& 
 
 }  // namespace
 
-kernels::PlanRules cpu_plan_rules(const Call& call) {
-  constexpr std::int64_t kTasks = 64;  // wanted at least
+kernels::PlanRules cpu_plan_rules(const Call& call, int threads) {
+  const std::int64_t tasks = 8 * std::int64_t{threads};  // wanted at least
   constexpr std::int64_t kLeastRows = 48;
   constexpr std::int64_t kPackRows = 192;
   std::int64_t rows = 0;
   for (const SequenceView& sequence : call.sequences) rows += sequence.q_length;
-  const std::int64_t tile = std::clamp(rows / kTasks * call.heads, kLeastRows, kCpuTileRows);
+  const std::int64_t tile = std::clamp(rows / tasks * call.heads, kLeastRows, kCpuTileRows);
   return {.tile_rows = tile, .pack_rows = std::min(tile, kPackRows), .pack_contiguous = 0};
 }
 
@@ -148,7 +149,8 @@ Plan make_plan(const AttentionArgs& args, const Execution& execution) {
                                   to_string(execution.device)));
   }
   detail::Call call = detail::validate_inputs(args);
-  const kernels::PlanRules rules = detail::cpu_plan_rules(call);
+  const kernels::PlanRules rules =
+      detail::cpu_plan_rules(call, cpu::thread_count(execution.threads));
   return Plan(
       std::make_shared<const detail::PlanData>(detail::plan_call(args, std::move(call), rules)));
 }

@@ -36,7 +36,7 @@ PlanData plan_call(const AttentionArgs& args, Call call, const kernels::PlanRule
 
 // Rules of the CPU engine. It computes packed sequences one after the other, so that packing costs
 // no isolation.
-kernels::PlanRules cpu_plan_rules(const Call& call);
+kernels::PlanRules cpu_plan_rules(const Call& call, int threads);
 
 // Keys that row `row` of `sequence` sees, whatever the mask.
 kernels::RowIntervals visible_intervals(const SequenceView& sequence, const Tensor& mask_intervals,
