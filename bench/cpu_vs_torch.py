@@ -121,12 +121,11 @@ def extra_memory(side: Side) -> int:
 
 def measure_peak(threads: int) -> float:
     """GFLOP/s of float32 multiply-adds; 0 when bench/cpu_peak is not built beside the package."""
-    for build in (ROOT / "build", Path(jfa.__file__).resolve().parents[2], *sys.path):
-        tool = Path(build).parent / "bench" / "cpu_peak"
-        for candidate in (Path(build) / "bench" / "cpu_peak", tool):
-            if candidate.exists():
-                run = subprocess.run([candidate, str(threads)], capture_output=True, check=True)
-                return float(run.stdout)
+    for build in (Path(jfa.__file__).parents[2], ROOT / "build"):
+        tool = build / "bench" / "cpu_peak"
+        if tool.exists():
+            run = subprocess.run([tool, str(threads)], capture_output=True, check=True)
+            return float(run.stdout)
     return 0.0
 
 
