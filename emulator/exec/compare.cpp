@@ -298,12 +298,7 @@ Action selp(Context& c, const Instruction& in, LaneMask lanes) {
 }
 void bind_selp(Decode& d) {
   const Type type = d.type();
-  d.require_operands(4, 4);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
-  d.out.c = d.predicate(d.operand(3));
+  d.plain_operands(type, {type, type, Type::pred});
   d.out.handler = ir::bit_size(type) == 64 ? selp<U64> : selp<U32>;
 }
 
@@ -324,12 +319,7 @@ Action slct(Context& c, const Instruction& in, LaneMask lanes) {
 void bind_slct(Decode& d) {
   const Type type = d.type(0);
   const Type selector = d.types().size() > 1 ? d.type(1) : type;
-  d.require_operands(4, 4);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
-  d.out.c = d.source(3, selector);
+  d.plain_operands(type, {type, type, selector});
   const bool wide = ir::bit_size(type) == 64;
   if (ir::bit_size(selector) != 32) return;
   if (selector == Type::f32) {

@@ -160,14 +160,6 @@ void bind_shared(Decode& d) {
   kInteger(d);
 }
 
-void operands(Decode& d, Type type, int sources) {
-  d.require_operands(static_cast<std::size_t>(sources) + 1, static_cast<std::size_t>(sources) + 1);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  if (sources > 1) d.out.b = d.source(2, type);
-}
-
 template <Rounding kRounding, bool kFlush>
 struct DivRounded {
   float operator()(float a, float b) const {
@@ -197,7 +189,7 @@ void bind_div(Decode& d) {
     refuse(d, {"rn", "rz", "rm", "rp", "ftz", "approx", "full"});
     return bind_integer_div(d);
   }
-  operands(d, type, 2);
+  d.plain_operands(type, {type, type});
   const bool ftz = d.has("ftz");
   const bool approximate = d.has("approx") || d.has("full");
   if (approximate) {
@@ -239,7 +231,7 @@ void bind_sign(Decode& d) {
     return kNegate ? bind_integer_neg(d) : bind_integer_abs(d);
   }
   if (is_half(type)) return bind_half_sign(d, kNegate);
-  operands(d, type, 1);
+  d.plain_operands(type, {type});
   if (type == Type::f32) {
     d.out.handler = d.has("ftz") ? unary<Cost::cheap, float, float, Sign32<true, kNegate>>
                                  : unary<Cost::cheap, float, float, Sign32<false, kNegate>>;
@@ -280,7 +272,7 @@ void bind_min_max(Decode& d) {
   }
   if (is_half(type)) return bind_half_min_max(d, kMaximum);
   refuse(d, {"relu"});
-  operands(d, type, 2);
+  d.plain_operands(type, {type, type});
   const bool xor_sign = d.has("xorsign");
   if (type == Type::f64 && !d.has("NaN") && !d.has("ftz") && !xor_sign) {
     d.out.handler = binary<Cost::cheap, double, double, double, MinMax64<kMaximum>>;
@@ -307,7 +299,7 @@ Handler approx_for(bool ftz) {
 }
 template <float (*kFunction)(float, bool)>
 void bind_approx(Decode& d) {
-  operands(d, Type::f32, 1);
+  d.plain_operands(Type::f32, {Type::f32});
   d.out.handler = approx_for<kFunction>(d.has("ftz"));
 }
 void bind_ex2(Decode& d) {
@@ -319,7 +311,7 @@ struct Tanh {
 };
 void bind_tanh(Decode& d) {
   if (is_half(d.type())) return bind_half_function(d, HalfFunction::tanh);
-  operands(d, Type::f32, 1);
+  d.plain_operands(Type::f32, {Type::f32});
   d.out.handler = unary<Cost::costly, float, float, Tanh>;
 }
 
@@ -373,7 +365,7 @@ Handler rounded_for(Decode& d, Type type) {
 }
 void bind_rcp(Decode& d) {
   const Type type = d.type();
-  operands(d, type, 1);
+  d.plain_operands(type, {type});
   if (!d.has("approx")) {
     d.out.handler = rounded_for<Reciprocal, Reciprocal64>(d, type);
   } else {
@@ -383,7 +375,7 @@ void bind_rcp(Decode& d) {
 }
 void bind_sqrt(Decode& d) {
   const Type type = d.type();
-  operands(d, type, 1);
+  d.plain_operands(type, {type});
   if (!d.has("approx")) {
     d.out.handler = rounded_for<SquareRoot, SquareRoot64>(d, type);
   } else if (type == Type::f32) {
@@ -392,7 +384,7 @@ void bind_sqrt(Decode& d) {
 }
 void bind_rsqrt(Decode& d) {
   const Type type = d.type();
-  operands(d, type, 1);
+  d.plain_operands(type, {type});
   d.out.handler = type == Type::f64 ? unary<Cost::costly, double, double, RsqrtApprox64>
                                     : approx_for<numeric::rsqrt_approx>(d.has("ftz"));
 }
@@ -402,7 +394,7 @@ struct CopySign {
   T operator()(T a, T b) const { return std::copysign(b, a); }
 };
 void bind_copysign(Decode& d) {
-  operands(d, d.type(), 2);
+  d.plain_operands(d.type(), {d.type(), d.type()});
   d.out.handler = d.type() == Type::f64
                       ? binary<Cost::cheap, double, double, double, CopySign<double>>
                       : binary<Cost::cheap, float, float, float, CopySign<float>>;

@@ -198,10 +198,7 @@ void bind_half_arithmetic(Decode& d, HalfOperation operation) {
 
 void bind_half_sign(Decode& d, bool negate) {
   const Type type = d.type();
-  d.require_operands(2, 2);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
+  d.plain_operands(type, {type});
   const bool packed = is_packed(type);
   const bool flush = d.has("ftz");
   if (flush && is_bfloat(type)) return;
@@ -224,11 +221,7 @@ void bind_half_sign(Decode& d, bool negate) {
 
 void bind_half_min_max(Decode& d, bool maximum) {
   const Type type = d.type();
-  d.require_operands(3, 3);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
+  d.plain_operands(type, {type, type});
   const bool packed = is_packed(type);
   const bool flush = d.has("ftz");
   const bool nan = d.has("NaN");
@@ -253,10 +246,7 @@ void bind_half_min_max(Decode& d, bool maximum) {
 
 void bind_half_function(Decode& d, HalfFunction function) {
   const Type type = d.type();
-  d.require_operands(2, 2);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
+  d.plain_operands(type, {type});
   const bool packed = is_packed(type);
   if (function == HalfFunction::tanh) {
     d.out.handler = is_bfloat(type)

@@ -91,7 +91,7 @@ Type widened(Decode& d, Type type) {
 template <template <typename> class F, template <typename> class Saturating>
 void bind_add_sub(Decode& d) {
   const Type type = d.type();
-  operands2(d, type);
+  d.plain_operands(type, {type, type});
   if (d.has("sat")) {
     if (type == Type::s32) d.out.handler = kBinary<std::int32_t, Saturating>;
     return;
@@ -134,7 +134,7 @@ void bind_mul(Decode& d) {
     }
     return;
   }
-  operands2(d, type);
+  d.plain_operands(type, {type, type});
   d.out.handler = d.has("hi") ? binary_for<MulHigh>(type) : binary_for<MulLow>(type);
 }
 
@@ -142,7 +142,7 @@ void bind_mad(Decode& d) {
   const Type type = d.type();
   if (d.has("wide")) {
     const Type result = widened(d, type);
-    operands3(d, type, result);
+    d.plain_operands(type, result, {type, type, result});
     switch (type) {
       case Type::u16:
         d.out.handler = ternary<Cost::cheap, std::uint32_t, std::uint16_t, std::uint16_t,
@@ -163,7 +163,7 @@ void bind_mad(Decode& d) {
     }
     return;
   }
-  operands3(d, type, type);
+  d.plain_operands(type, {type, type, type});
   if (d.has("sat")) {
     if (d.has("hi") && type == Type::s32)
       d.out.handler = ternary<Cost::cheap, std::int32_t, std::int32_t, std::int32_t, std::int32_t,
@@ -194,17 +194,14 @@ ir::Handler costly_for(Type type) {
 }
 template <template <typename> class F>
 void bind_costly(Decode& d) {
-  operands2(d, d.type());
+  d.plain_operands(d.type(), {d.type(), d.type()});
   d.out.handler = costly_for<F>(d.type());
 }
 
 template <template <typename> class F>
 void bind_unary(Decode& d) {
   const Type type = d.type();
-  d.require_operands(2, 2);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
+  d.plain_operands(type, {type});
   switch (type) {
     case Type::s16:
       d.out.handler = unary<Cost::cheap, std::int16_t, std::int16_t, F<std::int16_t>>;
@@ -221,7 +218,7 @@ void bind_unary(Decode& d) {
 }
 
 void bind_sad(Decode& d) {
-  operands3(d, d.type(), d.type());
+  d.plain_operands(d.type(), {d.type(), d.type(), d.type()});
   d.out.handler = ternary_for<Sad>(d.type());
 }
 
@@ -257,7 +254,7 @@ void bind_integer_neg(Decode& d) {
 
 void bind_integer_min_max(Decode& d, bool maximum) {
   const Type type = d.type();
-  operands2(d, type);
+  d.plain_operands(type, {type, type});
   const bool relu = d.has("relu");
   using W = std::uint32_t;
   if (type == Type::u16x2) {

@@ -32,9 +32,9 @@ template <bool kAdd>
 void bind_24(Decode& d) {
   const Type type = d.type();
   if (kAdd) {
-    operands3(d, type, type);
+    d.plain_operands(type, {type, type, type});
   } else {
-    operands2(d, type);
+    d.plain_operands(type, {type, type});
     d.out.c = d.out.b;
   }
   const bool high = d.has("hi");
@@ -85,7 +85,7 @@ Action carry(Context& c, const Instruction& in, LaneMask lanes) {
 template <bool kSubtract, bool kRead>
 void bind_carry(Decode& d) {
   const Type type = d.type();
-  operands2(d, type);
+  d.plain_operands(type, {type, type});
   d.out.flags = (kRead ? 1u : 0u) | (!kRead || d.has("cc") ? 2u : 0u);
   d.out.handler =
       ir::bit_size(type) == 64 ? carry<std::uint64_t, kSubtract> : carry<std::uint32_t, kSubtract>;
@@ -118,7 +118,7 @@ Action mad_carry(Context& c, const Instruction& in, LaneMask lanes) {
 template <bool kRead, bool kHigh = false>
 void bind_mad_carry(Decode& d) {
   const Type type = d.type();
-  operands3(d, type, type);
+  d.plain_operands(type, {type, type, type});
   d.out.flags = (kRead ? 1u : 0u) | (d.has("cc") || !kRead ? 2u : 0u);
   const bool high = kHigh || d.has("hi");
   switch (type) {
@@ -167,7 +167,7 @@ ir::Handler dot_for(bool a_signed, bool b_signed) {
 }
 template <int kTerms>
 void bind_dot(Decode& d) {
-  operands3(d, Type::u32, Type::u32);
+  d.plain_operands(Type::u32, {Type::u32, Type::u32, Type::u32});
   const bool a_signed = d.type(0) == Type::s32;
   const bool b_signed = d.type(1) == Type::s32;
   d.out.handler = kTerms == 2 && d.has("hi") ? dot_for<kTerms, 1>(a_signed, b_signed)

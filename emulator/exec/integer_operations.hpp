@@ -130,20 +130,5 @@ template <typename T>
 struct Sad {
   T operator()(T a, T b, T c) const { return Add<T>{}(c, a < b ? Sub<T>{}(b, a) : Sub<T>{}(a, b)); }
 };
-inline void operands2(ir::Decode& d, ir::Type type) {
-  d.require_operands(3, 3);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
-}
-inline void operands3(ir::Decode& d, ir::Type type, ir::Type result) {
-  d.require_operands(4, 4);
-  d.out.type = type;
-  d.out.d = d.destination(0, result);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
-  d.out.c = d.source(3, result);
-}
 
 }  // namespace ptxemu::exec

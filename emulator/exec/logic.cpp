@@ -60,11 +60,7 @@ Action predicate_not(Context& c, const Instruction& in, LaneMask lanes) {
 template <typename F>
 void bind_bitwise(Decode& d) {
   const Type type = d.type();
-  d.require_operands(3, 3);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, type);
+  d.plain_operands(type, {type, type});
   switch (type) {
     case Type::pred:
       d.out.handler = predicate_binary<F>;
@@ -84,10 +80,7 @@ void bind_bitwise(Decode& d) {
 template <typename F, bool kPredicates>
 void bind_not(Decode& d) {
   const Type type = d.type();
-  d.require_operands(2, 2);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
+  d.plain_operands(type, {type});
   switch (type) {
     case Type::pred:
       d.out.handler = predicate_not;
@@ -121,11 +114,7 @@ struct ShiftRight {
 template <template <typename> class F>
 void bind_shift(Decode& d) {
   const Type type = d.type();
-  d.require_operands(3, 3);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, Type::u32);
+  d.plain_operands(type, {type, Type::u32});
   switch (type) {
     case Type::b16:
     case Type::u16:
@@ -311,12 +300,7 @@ struct Extract {
 };
 void bind_bfe(Decode& d) {
   const Type type = d.type();
-  d.require_operands(4, 4);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, Type::u32);
-  d.out.c = d.source(3, Type::u32);
+  d.plain_operands(type, {type, Type::u32, Type::u32});
   switch (type) {
     case Type::u32:
       d.out.handler = ternary<Cost::cheap, U32, U32, U32, U32, Extract<U32>>;
@@ -399,11 +383,7 @@ struct SizeExtend {
 };
 void bind_szext(Decode& d) {
   const Type type = d.type();
-  d.require_operands(3, 3);
-  d.out.type = type;
-  d.out.d = d.destination(0, type);
-  d.out.a = d.source(1, type);
-  d.out.b = d.source(2, Type::u32);
+  d.plain_operands(type, {type, Type::u32});
   const bool wrap = d.has("wrap");
   if (type == Type::s32) {
     d.out.handler = wrap ? binary<Cost::cheap, U32, U32, U32, SizeExtend<true, true>>

@@ -98,6 +98,18 @@ void Decode::require_operands(std::size_t least, std::size_t most) {
        std::to_string(n));
 }
 
+void Decode::plain_operands(Type type, Type result, std::initializer_list<Type> sources) {
+  require_operands(sources.size() + 1, sources.size() + 1);
+  out.type = type;
+  out.d = destination(0, result);
+  Operand* const targets[] = {&out.a, &out.b, &out.c};
+  std::size_t i = 0;
+  for (const Type source_type : sources) {
+    *targets[i] = source(i + 1, source_type);
+    ++i;
+  }
+}
+
 void Decode::fail(const std::string& message) const {
   builder_.fail(ErrorKind::parse, message, statement_.line, statement_.location, statement_.text);
 }

@@ -51,6 +51,12 @@ class Decode {
   Operand predicate(const ptx::Operand& operand) { return source(operand, Type::pred); }
   Operand destination(std::size_t i, Type type) { return destination(operand(i), type); }
   Operand source(std::size_t i, Type type) { return source(operand(i), type); }
+  /// The common form, `d, a[, b[, c]]` and nothing else: fills out.type, out.d and the sources in
+  /// order.
+  void plain_operands(Type type, Type result, std::initializer_list<Type> sources);
+  void plain_operands(Type type, std::initializer_list<Type> sources) {
+    plain_operands(type, type, sources);
+  }
   /// `d` or `d|p`: fills out.d and out.d2.
   void destination_and_predicate(std::size_t i, Type type);
   [[nodiscard]] bool is_constant(std::size_t i) const;
