@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "attention/work.h"
-#include "jfa/error.hpp"
+#include "device/available.hpp"
 #include "jfa/runtime.hpp"
 
 namespace jfa {
@@ -109,12 +109,7 @@ std::vector<TileWork> tiles_of(const std::vector<int>& offsets) {
 class HopperForward : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    try {
-      context_ = &runtime::open(parse_device(GetParam()));
-      jit::default_store().compiler();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    if (const auto reason = test::why_skipped(GetParam(), context_)) GTEST_SKIP() << *reason;
     if (context_->info().architecture != "sm_90a") GTEST_SKIP() << "needs a Hopper GPU";
   }
 

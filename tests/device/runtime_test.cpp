@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/available.hpp"
 #include "jfa/error.hpp"
 
 namespace jfa::runtime {
@@ -35,12 +36,7 @@ std::vector<float> random_values(std::size_t count, float spread = 1.0F) {
 class OnDevice : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    try {
-      context_ = &open(parse_device(GetParam()));
-      jit::default_store().compiler();
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    if (const auto reason = test::why_skipped(GetParam(), context_)) GTEST_SKIP() << *reason;
   }
 
   // Device memory with these values.

@@ -304,10 +304,10 @@ struct SoftmaxRole {
     }
   }
 
-  // The hot loop: a boundary inside a tile whose next block is whole and needs no mask. Returns
-  // false when the step is exceptional: it has then to be finished by redo().
-  TLX_DEVICE bool steady_full() {
-    Accumulator<kKeys> scores;
+  // Both products of a boundary inside a tile; returns when the scores are there, while the values
+  // are still being multiplied.
+  template <u32 kWidth>
+  TLX_DEVICE void multiply(Accumulator<kWidth>& scores) {
     key_tile = keys.wait();
     take_turn();
     issue_scores(scores);
@@ -317,6 +317,13 @@ struct SoftmaxRole {
     current_first = false;
     ptx::wgmma_wait_group<1>();
     scores.pin();
+  }
+
+  // The hot loop: a boundary inside a tile whose next block is whole and needs no mask. Returns
+  // false when the step is exceptional: it has then to be finished by redo().
+  TLX_DEVICE bool steady_full() {
+    Accumulator<kKeys> scores;
+    multiply(scores);
     float sum[2];
     const bool fits = optimistic_softmax(scores, state, sum, p.scale);
     const bool exceptional = ptx::bar_any(kVoteBarrier + group, kWarpgroupThreads, !fits);
@@ -351,15 +358,7 @@ struct SoftmaxRole {
   template <bool kMasked, u32 kWidth>
   TLX_DEVICE void steady() {
     Accumulator<kWidth> scores;
-    key_tile = keys.wait();
-    take_turn();
-    issue_scores(scores);
-    value_tile = values.wait();
-    issue_values();
-    pass_turn();
-    current_first = false;
-    ptx::wgmma_wait_group<1>();
-    scores.pin();
+    multiply(scores);
     keys.release(one_lane);
     float shrink[2];
     weigh(scores, kMasked, shrink);
@@ -407,9 +406,7 @@ struct SoftmaxRole {
       ptx::wgmma_wait_group<0>();
       out.pin();
     }
-    if (has_current) {
-      values.release(one_lane);
-    }
+    if (has_current) values.release(one_lane);
     if constexpr (kValues)
       finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
@@ -442,9 +439,7 @@ struct SoftmaxRole {
       }
     }
     while (block < wide) steady<true, kKeys>();
-    if (narrow_last) {
-      steady<true, kNarrow>();
-    }
+    if (narrow_last) steady<true, kNarrow>();
   }
 
   // The same for a group whose half of the tile is empty.
