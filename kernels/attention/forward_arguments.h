@@ -11,16 +11,18 @@ struct ForwardArguments {
   const PlanHeader* plan;
   const TileWork* tiles;  // longest first
   const SequenceRows* sequences;
+  const RowGap* gaps;
   WorkCounters* counters;
-  long long batch;
 
   // A work head is `packed heads` query heads that share a key head and lie side by side in a tile.
   int heads;              // work heads: query heads / packed heads
   int heads_per_kv_head;  // work heads that share a key head
 
-  void* out;  // where rows that belong to nobody become zeros; strides in elements
+  void* out;  // for the gaps; strides in elements, multiples of 8 like the base address in bytes
   long long out_row_stride;
   long long out_head_stride;
+  int query_heads;
+  int value_dim;       // columns of out
   long long out_rows;  // rows of out and lse
   float* lse;          // [query heads, out_rows], or null
 

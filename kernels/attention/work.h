@@ -12,8 +12,7 @@ struct alignas(16) SequenceRows {
   int q_length;   // used query rows
   int k_first;    // first row in k and v
   int k_length;   // used key rows
-  int out_first;  // first row in out and lse; the rows from the end of this sequence's used rows to
-                  // the next sequence's out_first are nobody's and become zeros
+  int out_first;  // first row in out and lse
   int padding[3];
 };
 static_assert(sizeof(SequenceRows) == 32);
@@ -44,10 +43,19 @@ static_assert(sizeof(TileWork) == 64);
 // At most this many sequences share a tile: lane s of a warp knows sequence s.
 constexpr int kPackedSequences = 32;
 
+// Rows of out that belong to nobody: slack, holes, sequences without keys. They become zeros.
+struct RowGap {
+  int first;
+  int rows;  // 1 … kGapRows
+};
+constexpr int kGapRows = 256;
+
 // What the plan says of itself, read by kernels when they start.
 struct PlanHeader {
   int tiles;         // entries of the work list
+  int gaps;          // entries of the gap list
   int longest_keys;  // key rows of the longest sequence
+  int padding;
 };
 
 // Zero before the first launch; every launch leaves them zero.

@@ -62,12 +62,12 @@ struct TmaChannel {
     const TmaChannel& channel;
     Cursor<kDepth> cursor{0, 1};  // a fresh ring is empty: the first round must not wait
 
-    // Waits until the next slot is free and arms its byte count; the caller issues the copies of
-    // the whole tile.
-    [[nodiscard]] TLX_DEVICE Slot acquire() {
+    // Waits until the next slot is free and arms its byte count; the caller issues copies of
+    // `bytes`, the whole tile if not told otherwise.
+    [[nodiscard]] TLX_DEVICE Slot acquire(u32 bytes = Layout::kBytes) {
       const u32 slot = cursor.slot;
       ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
-      ptx::mbarrier_arrive_expect_tx(channel.barriers.full(slot), Layout::kBytes);
+      ptx::mbarrier_arrive_expect_tx(channel.barriers.full(slot), bytes);
       cursor.advance();
       return {channel.tile(slot), channel.barriers.full(slot)};
     }
@@ -94,8 +94,8 @@ struct TmaChannel {
   };
 };
 
-// Small values (work items) that one thread writes with ordinary stores and `kConsumerWarps` warps
-// read.
+// Small values (work items) that one thread sends and `kConsumerWarps` warps read where they lie,
+// in shared memory: a value of a few hundred bits would cost every thread its registers.
 template <typename Value, u32 kDepth, u32 kConsumerWarps>
 struct ValueChannel {
   static constexpr u32 kValueBytes = kDepth * sizeof(Value);
@@ -105,15 +105,21 @@ struct ValueChannel {
   Value* values;  // generic pointer into shared memory
   RingBarriers<kDepth> barriers;
 
-  TLX_DEVICE void initialise() const { barriers.initialise(1, kConsumerWarps); }
+  // A value arrives twice: what the producer stored itself, and what it had copied.
+  TLX_DEVICE void initialise() const { barriers.initialise(2, kConsumerWarps); }
 
   struct Producer {
     const ValueChannel& channel;
     Cursor<kDepth> cursor{0, 1};
 
-    TLX_DEVICE void send(const Value& value) {
+    // Waits for a free slot and returns it, for the caller to fill with ordinary stores and with
+    // asynchronous copies (cp.async), whose latency nobody waits for here; then send().
+    [[nodiscard]] TLX_DEVICE Value* acquire() {
       ptx::mbarrier_wait(channel.barriers.empty(cursor.slot), cursor.parity);
-      channel.values[cursor.slot] = value;
+      return channel.values + cursor.slot;
+    }
+    TLX_DEVICE void send() {
+      ptx::cp_async_mbarrier_arrive(channel.barriers.full(cursor.slot));
       ptx::mbarrier_arrive(channel.barriers.full(cursor.slot));
       cursor.advance();
     }
@@ -121,25 +127,20 @@ struct ValueChannel {
 
   struct Consumer {
     const ValueChannel& channel;
-    Cursor<kDepth> cursor{};
+    Cursor<kDepth> arrived{};   // next value to wait for
+    Cursor<kDepth> released{};  // next value to give back
 
-    // For a role of a single thread.
-    [[nodiscard]] TLX_DEVICE Value receive_alone() {
-      ptx::mbarrier_wait(channel.barriers.full(cursor.slot), cursor.parity);
-      const Value value = channel.values[cursor.slot];
-      ptx::mbarrier_arrive(channel.barriers.empty(cursor.slot));
-      cursor.advance();
-      return value;
+    [[nodiscard]] TLX_DEVICE const Value* wait() {
+      const u32 slot = arrived.slot;
+      ptx::mbarrier_wait(channel.barriers.full(slot), arrived.parity);
+      arrived.advance();
+      return channel.values + slot;
     }
 
-    // Every lane reads the value; the slot is free again once all warps have.
-    [[nodiscard]] TLX_DEVICE Value receive(bool one_lane) {
-      ptx::mbarrier_wait(channel.barriers.full(cursor.slot), cursor.parity);
-      const Value value = channel.values[cursor.slot];
-      ptx::warp_sync();
-      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(cursor.slot));
-      cursor.advance();
-      return value;
+    // Gives the oldest value back; every warp calls it once, after its last read.
+    TLX_DEVICE void release(bool one_lane) {
+      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(released.slot));
+      released.advance();
     }
   };
 };

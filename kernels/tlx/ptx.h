@@ -63,6 +63,20 @@ TLX_DEVICE void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// ---- asynchronous copies of a thread: sm_80 (Data Movement: cp.async)
+
+// cp.async.cg.shared.global [dst], [src], 16; — 16 bytes, both addresses multiples of 16.
+TLX_DEVICE void cp_async_16(u32 destination, const void* source) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source)
+               : "memory");
+}
+
+// cp.async.mbarrier.arrive.noinc.shared::cta.b64 [addr]; — arrives once all cp.async of this thread
+// so far have been done.
+TLX_DEVICE void cp_async_mbarrier_arrive(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 // ---- named barriers (Parallel Synchronization: barrier)
 
 // bar.sync id, threads;

@@ -10,34 +10,23 @@
 #include <random>
 #include <vector>
 
-#include "attention/work.h"
+#include "attention/forward_arguments.h"
+#include "attention/sm90/forward_shape.h"
 #include "device/available.hpp"
 #include "jfa/runtime.hpp"
 
 namespace jfa {
 namespace {
 
+using kernels::PlanHeader;
+using kernels::SequenceRows;
 using kernels::TileWork;
+using kernels::WorkCounters;
 
 constexpr int kDim = 128;
-constexpr int kRows = 128;
+constexpr int kRows = kernels::sm90::kForwardTileRows;
+constexpr kernels::sm90::ForwardShape kShape = kernels::sm90::forward_shape(kDim, kDim);
 constexpr std::uint64_t kRaggedExtent = std::uint64_t{1} << 30;
-
-// kernels/attention/sm90/forward.h
-struct WorkCounters {
-  unsigned next, finished;
-};
-struct ForwardParameters {
-  const TileWork* tiles;
-  const int* tile_count;
-  WorkCounters* counters;
-  int heads, heads_per_section, heads_per_kv_head;
-  const void* q_offsets;
-  const void* kv_offsets;
-  float* lse;
-  long long lse_rows;
-  float scale, out_scale, leaky_slope;
-};
 
 float from_bf16(std::uint16_t bits) {
   const std::uint32_t wide = std::uint32_t{bits} << 16;
@@ -83,6 +72,30 @@ struct Batch {
   }
 };
 
+TileWork tile_of(const std::vector<int>& offsets, int b, int sequences, int row, int rows, int keys,
+                 int full) {
+  TileWork tile{};
+  tile.q_first = tile.out_first = offsets[b] + row;
+  tile.rows = rows;
+  tile.k_first = offsets[b];
+  tile.k_end = tile.gap_begin = tile.gap_end = keys;
+  tile.full_end = full;
+  tile.sequence = b;
+  tile.sequences = sequences;
+  tile.q_offset = row;
+  tile.q_length = tile.k_length = offsets[b + 1] - offsets[b];
+  return tile;
+}
+
+std::vector<SequenceRows> sequences_of(const std::vector<int>& offsets) {
+  std::vector<SequenceRows> sequences;
+  for (std::size_t b = 0; b + 1 < offsets.size(); ++b) {
+    const int length = offsets[b + 1] - offsets[b];
+    sequences.push_back({offsets[b], length, offsets[b], length, offsets[b], {}});
+  }
+  return sequences;
+}
+
 std::vector<TileWork> tiles_of(const std::vector<int>& offsets) {
   std::vector<TileWork> tiles;
   const int count = static_cast<int>(offsets.size()) - 1;
@@ -93,12 +106,11 @@ std::vector<TileWork> tiles_of(const std::vector<int>& offsets) {
       while (end < count && length(end) <= 64 && offsets[end + 1] - offsets[b] <= kRows) ++end;
       const int rows = offsets[end] - offsets[b];
       const int full = end == b + 1 ? rows : 0;
-      tiles.push_back(
-          {offsets[b], rows, offsets[b], 0, rows, b, end - b, 0, length(b), length(b), 0, full});
+      tiles.push_back(tile_of(offsets, b, end - b, 0, rows, rows, full));
     } else {
       for (int row = 0; row < length(b); row += kRows) {
-        tiles.push_back({offsets[b] + row, std::min(kRows, length(b) - row), offsets[b], 0,
-                         length(b), b, 1, row, length(b), length(b), 0, length(b)});
+        tiles.push_back(
+            tile_of(offsets, b, 1, row, std::min(kRows, length(b) - row), length(b), length(b)));
       }
     }
     b = end;
@@ -141,36 +153,37 @@ class HopperForward : public ::testing::TestWithParam<const char*> {
     const auto out = upload(std::vector<std::uint16_t>(batch.q.size(), kNan));
     const auto lse = upload(std::vector<float>(static_cast<std::size_t>(batch.total() * heads),
                                                std::numeric_limits<float>::quiet_NaN()));
-    const auto offsets = upload(batch.offsets), work = upload(tiles);
-    const auto count = upload(std::vector<int>{static_cast<int>(tiles.size())});
+    // The rows behind the last sequence are left alone here; plans list them as gaps.
+    const std::vector<PlanHeader> header{{static_cast<int>(tiles.size()), 0, 1000, 0}};
+    const auto plan = upload(header);
+    const auto work = upload(tiles), sequences = upload(sequences_of(batch.offsets));
     const auto counters = upload(std::vector<WorkCounters>(1));
-    const ForwardParameters parameters{
-        static_cast<const TileWork*>(work.data()),
-        static_cast<const int*>(count.data()),
-        static_cast<WorkCounters*>(counters.data()),
-        heads,
-        heads,
-        1,
-        offsets.data(),
-        offsets.data(),
-        static_cast<float*>(lse.data()),
-        batch.total(),
-        static_cast<float>(1.4426950408889634 / std::sqrt(double{kDim})),
-        1.0F,
-        0.0F};
+    kernels::ForwardArguments arguments{};
+    arguments.plan = static_cast<const PlanHeader*>(plan.data());
+    arguments.tiles = static_cast<const TileWork*>(work.data());
+    arguments.sequences = static_cast<const SequenceRows*>(sequences.data());
+    arguments.counters = static_cast<WorkCounters*>(counters.data());
+    arguments.heads = arguments.query_heads = heads;
+    arguments.heads_per_kv_head = 1;
+    arguments.value_dim = kDim;
+    arguments.out_rows = batch.total();
+    arguments.lse = static_cast<float*>(lse.data());
+    arguments.scale = static_cast<float>(1.4426950408889634 / std::sqrt(double{kDim}));
+    arguments.out_scale = 1;
     const runtime::Kernel& kernel = context_->kernel(
         "attention/sm90/forward.cu",
         "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
-        "128, 2, jfa::kernels::Activation::softmax, false>>");
-    const unsigned shared = 230400;
+        "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1>>");
+    const unsigned shared = kernels::sm90::forward_shared_bytes(kShape);
     // Fewer CTAs than tiles, so that every CTA takes several.
     const unsigned grid = std::max<unsigned>(
         1,
         std::min<unsigned>(static_cast<unsigned>(context_->info().multiprocessors),
                            static_cast<unsigned>(tiles.size()) * static_cast<unsigned>(heads) / 3));
-    kernel.launch({.grid = {grid}, .block = {384}, .dynamic_shared_bytes = shared}, parameters,
-                  ragged(q, heads, kRows), ragged(k, heads, 128), ragged(v, heads, 128),
-                  ragged(out, heads, 64));
+    kernel.launch(
+        {.grid = {grid}, .block = {kernels::sm90::kForwardThreads}, .dynamic_shared_bytes = shared},
+        arguments, ragged(q, heads, 64), ragged(k, heads, kShape.keys),
+        ragged(v, heads, kShape.keys), ragged(out, heads, 64));
     std::vector<std::uint16_t> result(batch.q.size());
     std::vector<float> result_lse(static_cast<std::size_t>(batch.total() * heads));
     std::vector<WorkCounters> left(1);

@@ -1,18 +1,22 @@
 // Forward jagged attention for Hopper: the kernel's configuration, its shared-memory plan and the
 // hand-off between its roles.
 //
-//   service warpgroup   warp 0  load    takes work, streams Q, K and V by TMA
-//                       warp 1  store   writes finished output tiles by TMA
-//   compute warpgroups  softmax         64 query rows each: both matrix products, softmax or
-//   activation, masks
+//   service warpgroup   warp 0     load    takes work, streams Q, K and V by TMA
+//                       warp 1     store   writes finished output tiles by TMA
+//                       warps 2-3  zero    rows of out that belong to nobody
+//   compute warpgroups  softmax            64 query rows each: both matrix products, softmax or
+//                                          activation, masks
 //
 // All roles walk the same flattened sequence of steps (tile, key block): a step's score product is
 // issued together with the previous step's value product, across tile boundaries too, so that short
 // sequences do not drain the pipeline. docs/hopper_forward.md draws the schedule.
+//
+// A compute warpgroup's 64 rows are kPacked heads of kTokens query rows each, head by head.
 #pragma once
 
 #include "attention/activation.h"
-#include "attention/work.h"
+#include "attention/forward_arguments.h"
+#include "attention/sm90/forward_shape.h"
 #include "tlx/channel.h"
 #include "tlx/dot.h"
 #include "tlx/roles.h"
@@ -21,62 +25,62 @@ namespace jfa::kernels::sm90 {
 
 using namespace jfa::tlx;
 
-// What one instance of the kernel is compiled for.
-template <typename ElementT, u32 kDimV, u32 kValueDimV, u32 kKeysV, u32 kStagesV,
-          Activation kActivationV, bool kCausalV>
+// What one instance of the kernel is compiled for. kMask is a MaskParameters::Kind.
+template <typename ElementT, u32 kDimV, u32 kValueDimV, Activation kActivationV, int kMaskV,
+          u32 kPackedV>
 struct ForwardConfig {
   using Element = ElementT;
-  static constexpr u32 kDim = kDimV;  // head dimension of q and k, padded to a multiple of 16
-  static constexpr u32 kValueDim = kValueDimV;  // of v and out
-  static constexpr u32 kKeys = kKeysV;          // key rows of one block
-  static constexpr u32 kStages = kStagesV;      // K and V blocks in flight
+  static constexpr ForwardShape kShape = forward_shape(kDimV, kValueDimV);
+  static constexpr u32 kDim = kShape.dim;             // columns of q and k, zero-filled
+  static constexpr u32 kValueDim = kShape.value_dim;  // of v and out
+  static constexpr u32 kKeys = kShape.keys;           // key rows of one block
+  static constexpr u32 kStages = kShape.stages;       // K and V blocks in flight
   static constexpr Activation kActivation = kActivationV;
   static constexpr bool kSoftmax = kActivation == Activation::softmax;
-  static constexpr bool kCausal = kCausalV;
+  static constexpr int kMask = kMaskV;
+  static constexpr bool kTwoIntervals = has_two_intervals(kMask);
 
   static constexpr u32 kGroups = 2;  // compute warpgroups
-  static constexpr u32 kRows = 64 * kGroups;
+  static constexpr u32 kPacked = kPackedV;
+  static constexpr u32 kTokens = kForwardGroupRows / kPacked;
+  static constexpr u32 kUsedRows = kTokens * kPacked;  // of a warpgroup's 64
   using Budget = RoleBudget<kGroups>;
+  static_assert(Budget::kThreads == kForwardThreads);
 
-  using QueryTile = TileLayout<Element, kRows, kDim>;
+  using QueryTile = TileLayout<Element, kForwardGroupRows, kDim>;  // of one warpgroup
+  using OutTile = TileLayout<Element, kForwardGroupRows, kValueDim>;
   using KeyTile = TileLayout<Element, kKeys, kDim>;
   using ValueTile = TileLayout<Element, kKeys, kValueDim>;
-  using OutTile = TileLayout<Element, 64, kValueDim>;  // one a warpgroup
 
+  // The queries of a tile; once they have been multiplied with the last keys, its output. The store
+  // role gives the slot back.
+  struct QuerySlot {
+    static constexpr u32 kGroupBytes =
+        QueryTile::kBytes > OutTile::kBytes ? QueryTile::kBytes : OutTile::kBytes;
+    static constexpr u32 kBytes = kGroups * kGroupBytes;
+  };
+  static constexpr u32 kQuerySlots = 2;
   static constexpr u32 kConsumerWarps = 4 * kGroups;
-  using Queries = TmaChannel<QueryTile, 2, kConsumerWarps>;
+  using Queries = TmaChannel<QuerySlot, kQuerySlots, 1>;
   using Keys = TmaChannel<KeyTile, kStages, kConsumerWarps>;
   using Values = TmaChannel<ValueTile, kStages, kConsumerWarps>;
 };
 
-// One work item as the roles see it: a tile in a head; rows == 0 ends the kernel.
+constexpr float kNegativeInfinity = -__builtin_bit_cast(float, 0x7f800000);  // also known to NVRTC
+
+// One work item as the roles see it: a tile in a work head; rows == 0 ends the kernel.
 struct Work {
   TileWork tile;
   int head;
   int padding[3];
 };
 
-// Zero before the first launch; every launch leaves them zero.
-struct WorkCounters {
-  unsigned next;      // work items taken beyond the first wave
-  unsigned finished;  // CTAs that found nothing left
-};
-
-struct ForwardParameters {
-  const TileWork* tiles;  // longest first
-  const int* tile_count;
-  WorkCounters* counters;
-  int heads;
-  int heads_per_section;  // divides `heads`: all tiles of these heads come before the next heads,
-                          // so that their keys stay in L2
-  int heads_per_kv_head;
-  const void* q_offsets;  // packed tiles look their rows' sequences up here; int32
-  const void* kv_offsets;
-  float* lse;  // [heads, lse_rows], or null
-  long long lse_rows;
-  float scale;  // softmax: scale · log2(e)
-  float out_scale;
-  float leaky_slope;
+// What one query row of the current tile may see, in keys counted from the tile's k_first: keys
+// [low, high), and [low2, high2) for masks of two intervals. Rarely read: only where a block needs
+// a mask.
+struct alignas(16) RowKeys {
+  int low, high;
+  int low2, high2;
 };
 
 // Every buffer and barrier of the CTA, in one place. Tiles first: they need 1024-byte alignment.
@@ -85,20 +89,22 @@ struct SharedPlan {
   static constexpr u32 kQueries = 0;
   static constexpr u32 kKeys = kQueries + Config::Queries::kTileBytes;
   static constexpr u32 kValues = kKeys + Config::Keys::kTileBytes;
-  static constexpr u32 kOut = kValues + Config::Values::kTileBytes;
-  static constexpr u32 kWork = kOut + Config::kGroups * Config::OutTile::kBytes;
-  static constexpr u32 kWorkDepth = 2;
-  // The store role takes part in the work channel as one more consumer warp.
-  using WorkChannel = ValueChannel<Work, kWorkDepth, Config::kConsumerWarps + 1>;
+  static constexpr u32 kRowKeys = kValues + Config::Values::kTileBytes;
+  static constexpr u32 kWork = kRowKeys + kForwardTileRows * sizeof(RowKeys);
+  // Compute roles hold two items, the current and the next one; the load role is two ahead.
+  static constexpr u32 kWorkDepth = 4;
+  // The store and load roles take part in the work channel as two more consumer warps.
+  using WorkChannel = ValueChannel<Work, kWorkDepth, Config::kConsumerWarps + 2>;
   static constexpr u32 kQueryBarriers = kWork + WorkChannel::kValueBytes;
   static constexpr u32 kKeyBarriers = kQueryBarriers + Config::Queries::kBarrierBytes;
   static constexpr u32 kValueBarriers = kKeyBarriers + Config::Keys::kBarrierBytes;
   static constexpr u32 kWorkBarriers = kValueBarriers + Config::Values::kBarrierBytes;
-  static constexpr u32 kOutBarriers =
-      kWorkBarriers + WorkChannel::kBarrierBytes;  // one ring of depth 1 a warpgroup
-  static constexpr u32 kBytes = kOutBarriers + Config::kGroups * RingBarriers<1>::kBytes;
+  static constexpr u32 kFilledBarriers = kWorkBarriers + WorkChannel::kBarrierBytes;
+  static constexpr u32 kBytes = kFilledBarriers + Config::kQuerySlots * 8;
+  static_assert(kBytes <= forward_shared_bytes(Config::kShape),
+                "the host allocates less shared memory than the kernel uses: see forward_shape.h");
   static_assert(
-      kBytes <= kSharedBytesPerCta,
+      forward_shared_bytes(Config::kShape) <= kSharedBytesPerCta,
       "the tiles do not fit 227 KiB of shared memory: fewer stages or a smaller key block");
 };
 
@@ -110,8 +116,8 @@ struct Channels {
   typename Config::Keys keys;
   typename Config::Values values;
   typename Plan::WorkChannel work;
-  u32 out_tiles;
-  u32 out_barriers;
+  RowKeys* row_keys;  // [tile rows]
+  u32 filled_barriers;
 
   TLX_DEVICE explicit Channels(char* shared) {
     const u32 base = ptx::shared_address(shared);
@@ -119,8 +125,8 @@ struct Channels {
     keys = {base + Plan::kKeys, {base + Plan::kKeyBarriers}};
     values = {base + Plan::kValues, {base + Plan::kValueBarriers}};
     work = {reinterpret_cast<Work*>(shared + Plan::kWork), {base + Plan::kWorkBarriers}};
-    out_tiles = base + Plan::kOut;
-    out_barriers = base + Plan::kOutBarriers;
+    row_keys = reinterpret_cast<RowKeys*>(shared + Plan::kRowKeys);
+    filled_barriers = base + Plan::kFilledBarriers;
   }
 
   TLX_DEVICE void initialise() const {
@@ -128,22 +134,28 @@ struct Channels {
     keys.initialise();
     values.initialise();
     work.initialise();
-    for (u32 group = 0; group < Config::kGroups; ++group)
-      out(group).initialise(4, 1);  // 4 warps fill, the store role empties
+    for (u32 slot = 0; slot < Config::kQuerySlots; ++slot)
+      ptx::mbarrier_init(filled(slot), Config::kConsumerWarps);
     ptx::fence_mbarrier_init();
   }
 
-  // Staging of one finished [64, value dim] tile a compute group, with a ring of depth 1 each.
-  TLX_DEVICE RingBarriers<1> out(u32 group) const {
-    return {out_barriers + group * RingBarriers<1>::kBytes};
+  // A group's part of a query slot, and the barrier on which all compute warps say that the slot
+  // now holds their output. It needs no partner: the slot is not free before the output is stored.
+  TLX_DEVICE u32 group_tile(u32 slot, u32 group) const {
+    return queries.tile(slot) + group * Config::QuerySlot::kGroupBytes;
   }
-  TLX_DEVICE u32 out_tile(u32 group) const { return out_tiles + group * Config::OutTile::kBytes; }
+  TLX_DEVICE u32 filled(u32 slot) const { return filled_barriers + slot * 8; }
 };
 
-// Key blocks of a tile.
+// Key blocks of a tile, and the first key of one: blocks leave out the tile's gap.
 template <typename Config>
 TLX_DEVICE i32 key_blocks(const TileWork& tile) {
-  return ceil_div(tile.k_end - tile.k_begin, Config::kKeys);
+  return ceil_div(tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin), Config::kKeys);
+}
+template <typename Config>
+TLX_DEVICE i32 first_key(const TileWork& tile, i32 block) {
+  const i32 key = tile.k_begin + block * static_cast<i32>(Config::kKeys);
+  return key < tile.gap_begin ? key : key + tile.gap_end - tile.gap_begin;
 }
 
 }  // namespace jfa::kernels::sm90

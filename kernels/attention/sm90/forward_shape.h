@@ -50,7 +50,7 @@ constexpr int forward_shared_bytes(const ForwardShape& shape) {
   const int widest = shape.dim > shape.value_dim ? shape.dim : shape.value_dim;
   return 2 * kForwardTileRows * widest * 2 +                              // queries, output
          shape.stages * shape.keys * (shape.dim + shape.value_dim) * 2 +  // keys, values
-         1024;                                                            // work items, barriers
+         3072;  // keys of rows, work items, barriers
 }
 
 }  // namespace jfa::kernels::sm90

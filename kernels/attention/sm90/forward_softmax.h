@@ -6,61 +6,97 @@
 
 namespace jfa::kernels::sm90 {
 
-constexpr float kNegativeInfinity = -__builtin_bit_cast(float, 0x7f800000);  // also known to NVRTC
-
 // Named barriers of the compute groups: group g may issue its products after synchronising on turn
 // g (0 is __syncthreads).
 constexpr u32 kTurnBarrier = 1;
 // Barriers on which the warps of group g agree that a step was unexceptional.
 constexpr u32 kVoteBarrier = 3;
 
-// Keys that this thread's two rows may see, counted from the tile's k_first, and the range that all
-// rows of the warp see.
-struct RowKeys {
-  i32 low[2];
-  i32 high[2];
-  i32 warp_low;  // keys in [warp_low, warp_high) need no mask anywhere in the warp
-  i32 warp_high;
+// A sequence as seen from a tile: its rows and keys, counted from the tile's q_first and k_first.
+struct SequenceInTile {
+  i32 index;  // from the tile's first sequence
+  i32 q_begin, q_end;
+  i32 k_begin, k_end;
 };
 
-// Rows beyond the tile's end see everything: their zero-filled queries give finite values that are
-// never stored.
-template <typename Config>
-TLX_DEVICE RowKeys keys_of_rows(const ForwardParameters& p, const TileWork& tile, u32 first_row,
-                                u32 thread) {
-  RowKeys keys;
-  const u32 lane = thread % 32;
-  i32 q_end = tile.q_length,
-      k_end =
-          tile.k_length;  // of sequence `lane` of a packed tile, counted from its first sequence
-  if (tile.sequences > 1 && lane < static_cast<u32>(tile.sequences)) {
-    q_end = static_cast<const i32*>(p.q_offsets)[tile.sequence + lane + 1] - tile.q_first;
-    k_end = static_cast<const i32*>(p.kv_offsets)[tile.sequence + lane + 1] - tile.k_first;
+// The sequences of this thread's two rows, whose tokens in the tile are given. In a packed tile
+// lane s knows sequence s, and every row looks for the last that begins before it.
+TLX_DEVICE void sequences_of_rows(const ForwardArguments& p, const TileWork& tile,
+                                  const i32 (&token)[2], u32 lane, SequenceInTile (&found)[2]) {
+  found[0] = found[1] = {0, -tile.q_offset, tile.q_length - tile.q_offset, 0, tile.k_length};
+  if (tile.sequences == 1) return;
+  SequenceInTile mine{};
+  if (lane < static_cast<u32>(tile.sequences)) {
+    const SequenceRows rows = p.sequences[tile.sequence + lane];
+    mine.q_begin = rows.q_first - tile.q_first;
+    mine.q_end = mine.q_begin + rows.q_length;
+    mine.k_begin = rows.k_first - tile.k_first;
+    mine.k_end = mine.k_begin + rows.k_length;
   }
+  for (i32 s = 1; s < tile.sequences; ++s) {
+    const SequenceInTile next{s, ptx::shuffle(mine.q_begin, s), ptx::shuffle(mine.q_end, s),
+                              ptx::shuffle(mine.k_begin, s), ptx::shuffle(mine.k_end, s)};
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      if (token[half] >= next.q_begin && next.q_begin < next.q_end) found[half] = next;
+    }
+  }
+}
+
+TLX_DEVICE float output_factor(const ForwardArguments& p, i32 sequence, i32 out_row) {
+  if (p.out_scales == nullptr) return p.out_scale;
+  const i64 index = p.out_scale_per_token != 0 ? out_row : sequence;
+  return p.out_scale * p.out_scales[index * p.out_scales_stride];
+}
+
+// Keys and output factor of one row. Rows that the tile does not have see everything: their queries
+// are zeros (or old output), and what comes of them is never stored.
+struct Row {
+  RowKeys keys;
+  float factor;
+};
+
+template <typename Config>
+TLX_DEVICE Row row_of_tile(const ForwardArguments& p, const TileWork& tile, const SequenceInTile& s,
+                           u32 row, i32 token) {
+  if (row >= Config::kUsedRows || token >= tile.rows) return {{0, 1 << 30, 0, 0}, 0};
+  const i32 out_row = tile.out_first + token, sequence = tile.sequence + s.index;
+  const float factor = output_factor(p, sequence, out_row);
+  if constexpr (Config::kMask == MaskParameters::full) {
+    return {{s.k_begin, s.k_end, s.k_end, s.k_end}, factor};
+  } else {
+    const i64 q_length = s.q_end - s.q_begin, k_length = s.k_end - s.k_begin;
+    const MaskParameters mask =
+        mask_of_sequence<Config::kMask>(p.mask, sequence, q_length, k_length);
+    const RowIntervals seen =
+        mask_row<Config::kMask>(p.mask, mask, token - s.q_begin, out_row, q_length, k_length);
+    return {{s.k_begin + static_cast<i32>(seen.lo0), s.k_begin + static_cast<i32>(seen.hi0),
+             s.k_begin + static_cast<i32>(seen.lo1), s.k_begin + static_cast<i32>(seen.hi1)},
+            factor};
+  }
+}
+
+// Writes the keys of this warp's rows to `keys` (of the warpgroup) and the output factors of this
+// thread's two rows; returns the key from which on every row of the warp has begun.
+template <typename Config>
+TLX_DEVICE i32 start_rows(const ForwardArguments& p, const TileWork& tile, RowKeys* keys,
+                          float (&factor)[2], u32 group, u32 thread) {
+  const u32 row[2] = {Accumulator<16>::row(thread, 0), Accumulator<16>::row(thread, 1)};
+  const i32 token[2] = {static_cast<i32>(group * Config::kTokens + row[0] % Config::kTokens),
+                        static_cast<i32>(group * Config::kTokens + row[1] % Config::kTokens)};
+  SequenceInTile sequences[2];
+  sequences_of_rows(p, tile, token, thread % kWarpThreads, sequences);
+  i32 begun = 0;
+  ptx::warp_sync();  // the rows of the tile before have been read
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
-    const i32 row = first_row + Accumulator<16>::row(thread, half);
-    i32 q_begin = -tile.q_offset, q_stop = tile.q_length - tile.q_offset, k_begin = 0,
-        k_stop = tile.k_length;
-    if (tile.sequences > 1) {
-      q_begin = 0, k_begin = 0;
-      q_stop = ptx::shuffle(q_end, 0), k_stop = ptx::shuffle(k_end, 0);
-      for (i32 s = 1; s < tile.sequences; ++s) {
-        const i32 next_q = ptx::shuffle(q_end, s), next_k = ptx::shuffle(k_end, s);
-        if (row >= q_stop) q_begin = q_stop, q_stop = next_q, k_begin = k_stop, k_stop = next_k;
-      }
-    }
-    keys.low[half] = k_begin;
-    keys.high[half] = k_stop;
-    if constexpr (Config::kCausal) {  // bottom-right: the last query sees the last key
-      const i32 diagonal = k_stop - (q_stop - row) + 1;
-      keys.high[half] = diagonal < k_begin ? k_begin : diagonal < k_stop ? diagonal : k_stop;
-    }
-    if (row >= tile.rows) keys.low[half] = 0, keys.high[half] = 1 << 30;
+    const Row start = row_of_tile<Config>(p, tile, sequences[half], row[half], token[half]);
+    factor[half] = start.factor;
+    begun = begun > start.keys.low ? begun : start.keys.low;
+    if (thread % 4 == 0) keys[row[half]] = start.keys;
   }
-  keys.warp_low = ptx::warp_max(keys.low[0] > keys.low[1] ? keys.low[0] : keys.low[1]);
-  keys.warp_high = ptx::warp_min(keys.high[0] < keys.high[1] ? keys.high[0] : keys.high[1]);
-  return keys;
+  ptx::warp_sync();
+  return ptx::warp_max(begun);
 }
 
 // Online-softmax state of this thread's two rows. Sums are over this thread's columns until the
@@ -70,25 +106,40 @@ struct RowState {
   float sum[2];
 };
 
-// Hides the keys that a row may not see. Blocks behind the first key of every row of the warp, the
-// usual case, need one comparison an element, with a constant; the others test both ends.
-template <bool kSoftmax, u32 kKeys>
-TLX_DEVICE void mask_scores(Accumulator<kKeys>& scores, const RowKeys& keys, i32 first_key,
-                            u32 thread) {
-  constexpr float kHidden = kSoftmax ? kNegativeInfinity : 0.0F;
+// Hides the keys that a row may not see. Where all rows of the warp have begun, the usual case, one
+// comparison an element with a constant is enough; otherwise both ends are tested.
+template <typename Config, u32 kKeys>
+TLX_DEVICE void mask_scores(Accumulator<kKeys>& scores, const RowKeys* row_keys, bool begun,
+                            i32 first_key, u32 thread) {
+  constexpr float kHidden = Config::kSoftmax ? kNegativeInfinity : 0.0F;
   const i32 column = first_key + static_cast<i32>(thread % 4 * 2);
-  const i32 high[2] = {keys.high[0] - column, keys.high[1] - column};
+  const RowKeys rows[2] = {row_keys[Accumulator<16>::row(thread, 0)],
+                           row_keys[Accumulator<16>::row(thread, 1)]};
+  const i32 low[2] = {rows[0].low - column, rows[1].low - column};
+  const i32 high[2] = {rows[0].high - column, rows[1].high - column};
+  if constexpr (Config::kTwoIntervals) {
+    const i32 low2[2] = {rows[0].low2 - column, rows[1].low2 - column};
+    const i32 high2[2] = {rows[0].high2 - column, rows[1].high2 - column};
 #pragma unroll
-  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-    const i32 key = i / 4 * 8 + i % 2;  // from `column`
-    if (key >= high[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
-  }
-  if (keys.warp_low <= first_key) return;
-  const i32 low[2] = {keys.low[0] - column, keys.low[1] - column};
+    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+      const u32 half = Accumulator<kKeys>::half(i);
+      const i32 key = i / 4 * 8 + i % 2;
+      const bool seen =
+          (key >= low[half] && key < high[half]) || (key >= low2[half] && key < high2[half]);
+      if (!seen) scores.d[i] = kHidden;
+    }
+  } else {
 #pragma unroll
-  for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-    const i32 key = i / 4 * 8 + i % 2;
-    if (key < low[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
+    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+      const i32 key = i / 4 * 8 + i % 2;  // from `column`
+      if (key >= high[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
+    }
+    if (begun) return;
+#pragma unroll
+    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
+      const i32 key = i / 4 * 8 + i % 2;
+      if (key < low[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
+    }
   }
 }
 
@@ -152,41 +203,37 @@ TLX_DEVICE bool optimistic_softmax(Accumulator<kKeys>& scores, const RowState& s
   return sum[0] <= kLimit && sum[1] <= kLimit;
 }
 
-// Where a tile's output goes.
-struct Output {
-  i32 q_first, rows, head;
-};
-
 // Normalises the output accumulator of a finished tile, stages it for the store role, and writes
 // the log-sum-exp.
 template <typename Config>
-TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& channels,
-                            Cursor<1>& staged, const Accumulator<Config::kValueDim>& out,
-                            const RowState& state, const Output& output, u32 group, u32 thread) {
+TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& channels,
+                            const Accumulator<Config::kValueDim>& out, const RowState& state,
+                            const Work& work, const float (&out_factor)[2], u32 slot, u32 group,
+                            u32 thread) {
   using OutTile = typename Config::OutTile;
-  float factor[2] = {p.out_scale, p.out_scale};
+  float factor[2] = {out_factor[0], out_factor[1]};
   if constexpr (Config::kSoftmax) {
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
       float sum = state.sum[half];
       sum += ptx::shuffle_xor(sum, 1);
       sum += ptx::shuffle_xor(sum, 2);
-      factor[half] = sum > 0 ? p.out_scale * ptx::reciprocal_approx(sum) : 0;
-      const i32 row = group * 64 + Accumulator<16>::row(thread, half);
-      if (p.lse != nullptr && thread % 4 == 0 && row < output.rows) {
+      factor[half] = sum > 0 ? factor[half] * ptx::reciprocal_approx(sum) : 0;
+      const u32 row = Accumulator<16>::row(thread, half);
+      const i32 token = group * Config::kTokens + row % Config::kTokens;
+      if (p.lse != nullptr && thread % 4 == 0 && row < Config::kUsedRows &&
+          token < work.tile.rows) {
         constexpr float kLn2 = 0.69314718056F;
         const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2
                                   : kNegativeInfinity;
-        p.lse[output.head * p.lse_rows + output.q_first + row] = lse;
+        const i64 head = work.head * static_cast<i32>(Config::kPacked) + row / Config::kTokens;
+        p.lse[head * p.out_rows + work.tile.out_first + token] = lse;
       }
     }
   }
-  ptx::mbarrier_wait(channels.out(group).empty(0),
-                     staged.parity ^ 1);  // the store role has read the previous tile
-  staged.advance();
   const u32 lane = thread % 32;
   const u32 row = thread / 32 % 4 * 16 + lane % 16;
-  const u32 tile = channels.out_tile(group);
+  const u32 tile = channels.group_tile(slot, group);
 #pragma unroll
   for (u32 step = 0; step < Config::kValueDim / 16; ++step) {
     const float* d = out.d + step * 8;
@@ -197,8 +244,6 @@ TLX_DEVICE void finish_tile(const ForwardParameters& p, const Channels<Config>& 
                      ptx::pack<typename Config::Element>(d[6] * factor[1], d[7] * factor[1]));
   }
   ptx::fence_proxy_async_shared();
-  ptx::warp_sync();
-  if (lane == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
 }
 
 // One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at
@@ -209,10 +254,10 @@ template <typename Config>
 struct SoftmaxRole {
   static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
   static constexpr u32 kKeys = Config::kKeys;
-  static constexpr u32 kNarrow = kKeys / 2;
+  static constexpr u32 kNarrow = (kKeys / 2 + 15) / 16 * 16;  // of a short last block
   using Element = typename Config::Element;
 
-  const ForwardParameters& p;
+  const ForwardArguments& p;
   const Channels<Config>& channels;
   const u32 group;   // 0 or 1
   const u32 thread;  // in the warpgroup
@@ -222,43 +267,36 @@ struct SoftmaxRole {
   typename Config::Queries::Consumer queries{channels.queries};
   typename Config::Keys::Consumer keys{channels.keys};
   typename Config::Values::Consumer values{channels.values};
-  Cursor<1> staged{};
 
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
-  RowKeys row_keys{};
-  u32 query_tile = 0, key_tile = 0, value_tile = 0;
+  i32 rows_begun = 0;  // every row of the warp has begun to see keys at this one
+  u32 query_slot = 0, query_tile = 0, key_tile = 0, value_tile = 0;
 
   // The next step: its tile, and its block among the tile's blocks.
-  TileWork tile{};
-  i32 head = 0, block = 0, blocks = 0;
-  bool next_active = false;  // this group's half of the tile has rows
-  // The current step.
-  Output output{};
+  const Work* next = nullptr;
+  i32 block = 0, blocks = 0;
+  bool has_next = false, next_active = false;  // active: this group's half of the tile has rows
+  // The current step: its tile, where its output is staged, the factors of this thread's two rows.
+  const Work* current = nullptr;
+  u32 current_slot = 0;
+  float current_factor[2] = {};
   bool has_current = false, current_active = false, current_first = false;
 
-  TLX_DEVICE bool has_next() const { return tile.rows != 0; }
   TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
   TLX_DEVICE void pass_turn() const { ptx::bar_arrive(kTurnBarrier + (group ^ 1), kTurnThreads); }
 
-  // Takes the next tile that has keys; tiles without any are answered at once, with zeros.
+  TLX_DEVICE RowKeys* rows() const { return channels.row_keys + group * kForwardGroupRows; }
+
+  // Takes the next tile, or the end.
   TLX_DEVICE void receive() {
-    while (true) {
-      const Work work = work_in.receive(one_lane);
-      tile = work.tile;
-      head = work.head;
-      block = 0;
-      blocks = key_blocks<Config>(tile);
-      next_active = tile.rows > static_cast<i32>(group * 64);
-      if (tile.rows == 0 || blocks != 0) return;
-      if (next_active) {
-        const Accumulator<Config::kValueDim> zeros{};
-        finish_tile<Config>(p, channels, staged, zeros,
-                            {{kNegativeInfinity, kNegativeInfinity}, {0, 0}},
-                            {tile.q_first, tile.rows, head}, group, thread);
-      }
-    }
+    next = work_in.wait();
+    const i32 rows = next->tile.rows;
+    has_next = rows != 0;
+    next_active = rows > static_cast<i32>(group * Config::kTokens);
+    block = 0;
+    blocks = has_next ? key_blocks<Config>(next->tile) : 0;
   }
 
   template <u32 kWidth>
@@ -266,7 +304,7 @@ struct SoftmaxRole {
     scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
-        scores, query_tile, group * 64, key_tile);
+        scores, query_tile, 0, key_tile);
     ptx::wgmma_commit_group();
   }
 
@@ -287,8 +325,8 @@ struct SoftmaxRole {
         score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
     }
     if (masked) {
-      mask_scores<Config::kSoftmax>(scores, row_keys,
-                                    tile.k_begin + block * static_cast<i32>(kKeys), thread);
+      const i32 key = first_key<Config>(next->tile, block);
+      mask_scores<Config>(scores, rows(), rows_begun <= key, key, thread);
     }
     if constexpr (Config::kSoftmax) {
       online_softmax(scores, state, shrink, p.scale);
@@ -376,8 +414,10 @@ struct SoftmaxRole {
   template <bool kScores, bool kValues>
   TLX_DEVICE void change_tile() {
     Accumulator<kKeys> scores;
-    if (has_next()) {
-      query_tile = queries.wait();
+    if (has_next) {
+      query_slot = queries.arrived.slot;
+      (void)queries.wait();
+      query_tile = channels.group_tile(query_slot, group);
       key_tile = keys.wait();
     }
     take_turn();
@@ -386,19 +426,17 @@ struct SoftmaxRole {
     if constexpr (kValues) issue_values();
     pass_turn();
 
-    float shrink[2];
+    float shrink[2], next_factor[2] = {};
     const RowState finished = state;
     if constexpr (kScores) {
-      row_keys = keys_of_rows<Config>(p, tile, group * 64, thread);
+      rows_begun = start_rows<Config>(p, next->tile, rows(), next_factor, group, thread);
       state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
     }
-    if (has_next()) {
-      keys.release(one_lane);
-      if (blocks == 1) queries.release(one_lane);
-    }
+    if (has_next) keys.release(one_lane);
     if constexpr (kScores) {
+      const TileWork& tile = next->tile;
       const i32 end = tile.k_begin + static_cast<i32>(kKeys);
       weigh(scores, tile.full_begin > tile.k_begin || end > tile.full_end, shrink);
     }
@@ -407,27 +445,39 @@ struct SoftmaxRole {
       out.pin();
     }
     if (has_current) values.release(one_lane);
-    if constexpr (kValues)
-      finish_tile<Config>(p, channels, staged, out, finished, output, group, thread);
+    if constexpr (kValues) {
+      finish_tile<Config>(p, channels, out, finished, *current, current_factor, current_slot, group,
+                          thread);
+    }
+    if (has_current) {
+      ptx::warp_sync();
+      if (one_lane) ptx::mbarrier_arrive(channels.filled(current_slot));
+      work_in.release(one_lane);
+    }
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
-    has_current = has_next();
+    has_current = has_next;
+    current = next;
     current_active = next_active;
     current_first = true;
-    output = {tile.q_first, tile.rows, head};
+    current_slot = query_slot;
+    current_factor[0] = next_factor[0];
+    current_factor[1] = next_factor[1];
   }
 
   // The remaining blocks of an active group's tile.
   TLX_DEVICE void finish_blocks() {
     constexpr i32 kBlock = kKeys;
-    const i32 keys_left = tile.k_end - tile.k_begin;
+    const TileWork& tile = next->tile;
+    // Of keys with the gap closed: whole blocks of [full_begin, full_end) need no mask.
+    const i32 gap = tile.gap_end - tile.gap_begin;
+    const i32 begin = tile.k_begin + (tile.full_begin >= tile.gap_end ? gap : 0);
+    const i32 keys_left = tile.k_end - tile.k_begin - gap;
     const bool narrow_last =
         blocks > 1 && keys_left - (blocks - 1) * kBlock <= static_cast<i32>(kNarrow);
     const i32 wide = narrow_last ? blocks - 1 : blocks;
-    const i32 first_full =
-        tile.full_begin <= tile.k_begin ? 0 : ceil_div(tile.full_begin - tile.k_begin, kBlock);
-    const i32 end_full =
-        tile.full_end <= tile.k_begin ? 0 : (tile.full_end - tile.k_begin) / kBlock;
+    const i32 first_full = tile.full_begin <= begin ? 0 : ceil_div(tile.full_begin - begin, kBlock);
+    const i32 end_full = tile.full_end <= begin ? 0 : (tile.full_end - begin) / kBlock;
     while (block < wide && block < first_full) steady<true, kKeys>();
     while (block < wide && block < end_full) {
       if constexpr (Config::kSoftmax) {
@@ -464,7 +514,7 @@ struct SoftmaxRole {
         change_tile<true, false>();
       } else if (current_active) {
         change_tile<false, true>();
-      } else if (has_next() || has_current) {
+      } else if (has_next || has_current) {
         change_tile<false, false>();
       }
       if (!has_current) break;
@@ -473,7 +523,6 @@ struct SoftmaxRole {
       } else {
         skip_blocks();
       }
-      if (blocks > 1) queries.release(one_lane);
     }
     if (group == 0) take_turn();  // the turn that group 1 left, so that none is pending
   }

@@ -1,38 +1,65 @@
-// Store role of the Hopper forward: one thread writes finished output tiles by ragged TMA, clipped
-// at the end of the tile's rows.
+// Store and zero roles of the Hopper forward: what leaves the CTA.
 #pragma once
 
 #include "attention/sm90/forward.h"
 
 namespace jfa::kernels::sm90 {
 
+// One thread writes finished output tiles by ragged TMA, clipped at the end of the tile's rows, and
+// gives their query slots back.
 template <typename Config>
 TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& out_map) {
   using OutTile = typename Config::OutTile;
   typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
-  Cursor<1> filled[Config::kGroups];
+  Cursor<Config::kQuerySlots> slots;
 
   while (true) {
-    const Work work = work_in.receive_alone();
+    const Work& work = *work_in.wait();
     if (work.tile.rows == 0) break;
+    ptx::mbarrier_wait(channels.filled(slots.slot), slots.parity);
 #pragma unroll
     for (u32 group = 0; group < Config::kGroups; ++group) {
-      const i32 rows = work.tile.rows - static_cast<i32>(group * 64);
-      if (rows <= 0) continue;
-      ptx::mbarrier_wait(channels.out(group).full(0), filled[group].parity);
-      filled[group].advance();
+      const i32 rows = work.tile.rows - static_cast<i32>(group * Config::kTokens);
+      if (rows <= 0) break;
 #pragma unroll
       for (u32 panel = 0; panel < OutTile::kPanels; ++panel) {
-        ptx::tma_store_5d(out_map, channels.out_tile(group) + panel * OutTile::kPanelBytes,
-                          panel * OutTile::kPanelColumns, kRaggedExtent - rows, work.head,
-                          kRaggedExtent, work.tile.q_first + work.tile.rows);
+        ptx::tma_store_5d(out_map,
+                          channels.group_tile(slots.slot, group) + panel * OutTile::kPanelBytes,
+                          panel * OutTile::kPanelColumns, kRaggedExtent - rows,
+                          work.head * static_cast<i32>(Config::kPacked), kRaggedExtent,
+                          work.tile.out_first + work.tile.rows);
       }
-      ptx::bulk_commit_group();
-      ptx::bulk_wait_group_read<0>();
-      ptx::mbarrier_arrive(channels.out(group).empty(0));
     }
+    work_in.release(true);
+    ptx::bulk_commit_group();
+    ptx::bulk_wait_group_read<0>();
+    ptx::mbarrier_arrive(channels.queries.barriers.empty(slots.slot));
+    slots.advance();
   }
   ptx::bulk_wait_group<0>();
+}
+
+// One of the warps that write zeros, and −∞ as log-sum-exp, where no sequence has rows.
+template <typename Config>
+TLX_DEVICE void zero_role(const ForwardArguments& p, u32 worker, u32 workers, u32 lane) {
+  struct alignas(16) Piece {
+    u64 bits[2];
+  };
+  constexpr i32 kColumns = 8;  // of a piece
+  auto* const out = static_cast<u16*>(p.out);
+  const i32 pieces = p.value_dim / kColumns;
+  for (i32 gap = worker; gap < p.plan->gaps; gap += workers) {
+    const RowGap rows = p.gaps[gap];
+    for (i32 row = rows.first; row < rows.first + rows.rows; ++row) {
+      for (i32 i = lane; i < p.query_heads * pieces; i += kWarpThreads) {
+        const i64 offset = row * p.out_row_stride + i / pieces * p.out_head_stride;
+        *reinterpret_cast<Piece*>(out + offset + i % pieces * kColumns) = Piece{};
+      }
+      if (p.lse == nullptr) continue;
+      for (i32 head = lane; head < p.query_heads; head += kWarpThreads)
+        p.lse[head * p.out_rows + row] = kNegativeInfinity;
+    }
+  }
 }
 
 }  // namespace jfa::kernels::sm90
