@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
+#include <utility>
 
 #include "jfa/error.hpp"
 
@@ -201,12 +201,18 @@ void check_writable(Argument argument) {
   const auto& [name, tensor] = argument;
   if (tensor.elements() <= 1) return;
   // In order of stride, each axis must step over everything that the smaller ones reach.
-  std::multimap<std::int64_t, std::int64_t> extent_of_stride;
+  std::array<std::pair<std::int64_t, std::int64_t>, 4> axes{};  // stride, extent; by insertion
+  std::size_t count = 0;
   for (std::size_t axis = 0; axis < static_cast<std::size_t>(tensor.rank); ++axis) {
-    if (tensor.shape[axis] > 1) extent_of_stride.emplace(tensor.strides[axis], tensor.shape[axis]);
+    if (tensor.shape[axis] <= 1) continue;
+    std::size_t place = count++;
+    for (; place > 0 && axes[place - 1].first > tensor.strides[axis]; --place) {
+      axes[place] = axes[place - 1];
+    }
+    axes[place] = {tensor.strides[axis], tensor.shape[axis]};
   }
   std::int64_t reach = 1;
-  for (const auto& [stride, extent] : extent_of_stride) {
+  for (const auto& [stride, extent] : std::span(axes).first(count)) {
     if (stride < reach) {
       throw InvalidArgument(
           fmt::format("{}: {} maps several elements to one address and cannot be written; pass a "
@@ -217,7 +223,7 @@ void check_writable(Argument argument) {
   }
 }
 
-void check_disjoint(Argument written, Argument other) {
+void check_disjoint(const Argument& written, const Argument& other) {
   if (!written.tensor.present() || !other.tensor.present()) return;
   if (written.tensor.elements() == 0 || other.tensor.elements() == 0) return;
   if (!certainly_share(written.tensor, other.tensor)) return;

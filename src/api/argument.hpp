@@ -42,6 +42,6 @@ void check_writable(Argument argument);
 
 // Refuses a result that certainly shares memory with another argument: the same base address, or
 // rows of the same stride whose columns meet. Views that merely interleave pass.
-void check_disjoint(Argument written, Argument other);
+void check_disjoint(const Argument& written, const Argument& other);
 
 }  // namespace jfa::detail

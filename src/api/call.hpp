@@ -1,5 +1,4 @@
-// A call after validation: every sequence resolved to rows and lengths. Engines work from this
-// alone and never read offsets.
+// A call after validation: its shape, and on the CPU every sequence resolved to rows and lengths.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,8 @@ struct SequenceView {
   kernels::MaskParameters mask;
 };
 
-struct Call {
+// What shapes, types and strides tell of a call; no value has been read.
+struct CallShape {
   std::int64_t batch = 0;
   std::int64_t kv_batch = 0;
   std::int64_t heads = 0;      // Hq
@@ -33,6 +33,10 @@ struct Call {
   std::int64_t value_dim = 0;  // Dv
   std::int64_t out_rows = 0;   // rows of lse: total_q, or batch · rows
   double scale = 1.0;
+};
+
+// The CPU engine works from this alone and never reads offsets.
+struct Call : CallShape {
   std::vector<SequenceView> sequences;  // in batch order, empty ones included
 };
 
@@ -71,6 +75,10 @@ constexpr Layout out_layout(Layout queries) {
 Call validate_forward(const ForwardArgs& args);
 Call validate_backward(const BackwardArgs& args);
 Call validate_inputs(const AttentionArgs& args);  // what forward, backward and plan share
+// The same but for values: shapes, types, strides and addresses, for tensors that the host cannot
+// read. Allocates nothing.
+CallShape validate_forward_shape(const ForwardArgs& args);
+CallShape validate_input_shape(const AttentionArgs& args);
 // The float64 reference: inputs of any floating type, results float64.
 Call validate_reference_forward(const ForwardArgs& args);
 Call validate_reference_backward(const BackwardArgs& args);

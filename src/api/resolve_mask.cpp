@@ -31,19 +31,19 @@ struct ParameterRule {
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::min();
 
 constexpr std::array<ParameterRule, 10> kRules = {{
-    {"left", &Mask::left, &kernels::MaskParameters::left, MaskKind::window, kAny},
-    {"right", &Mask::right, &kernels::MaskParameters::right, MaskKind::window, kAny},
-    {"contextual", &Mask::contextual, &kernels::MaskParameters::contextual, MaskKind::hstu, 0},
-    {"targets", &Mask::targets, &kernels::MaskParameters::targets, MaskKind::hstu, 0},
-    {"target_group", &Mask::target_group, &kernels::MaskParameters::target_group, MaskKind::hstu,
+    {"mask.left", &Mask::left, &kernels::MaskParameters::left, MaskKind::window, kAny},
+    {"mask.right", &Mask::right, &kernels::MaskParameters::right, MaskKind::window, kAny},
+    {"mask.contextual", &Mask::contextual, &kernels::MaskParameters::contextual, MaskKind::hstu, 0},
+    {"mask.targets", &Mask::targets, &kernels::MaskParameters::targets, MaskKind::hstu, 0},
+    {"mask.target_group", &Mask::target_group, &kernels::MaskParameters::target_group, MaskKind::hstu,
      1},
-    {"max_attention_length", &Mask::max_attention_length,
+    {"mask.max_attention_length", &Mask::max_attention_length,
      &kernels::MaskParameters::max_attention_length, MaskKind::hstu, 0},
-    {"min_full_attention", &Mask::min_full_attention, &kernels::MaskParameters::min_full_attention,
+    {"mask.min_full_attention", &Mask::min_full_attention, &kernels::MaskParameters::min_full_attention,
      MaskKind::hstu, 0},
-    {"prefix", &Mask::prefix, &kernels::MaskParameters::prefix, MaskKind::prefix_local, 0},
-    {"local", &Mask::local, &kernels::MaskParameters::local, MaskKind::prefix_local, 0},
-    {"block", &Mask::block, &kernels::MaskParameters::block, MaskKind::blocks, 1},
+    {"mask.prefix", &Mask::prefix, &kernels::MaskParameters::prefix, MaskKind::prefix_local, 0},
+    {"mask.local", &Mask::local, &kernels::MaskParameters::local, MaskKind::prefix_local, 0},
+    {"mask.block", &Mask::block, &kernels::MaskParameters::block, MaskKind::blocks, 1},
 }};
 
 void check_minimum(std::string_view name, std::int64_t value, std::int64_t minimum) {
@@ -59,28 +59,35 @@ void check_unused(const Mask& mask, const ParameterRule& rule) {
     return;
   }
   throw InvalidArgument(fmt::format(
-      "mask.{}: set, but the mask is {} and only {} uses it; leave it at its default or change "
+      "{}: set, but the mask is {} and only {} uses it; leave it at its default or change "
       "mask.kind",
       rule.name, kMaskNames.at(static_cast<std::size_t>(mask.kind)),
       kMaskNames.at(static_cast<std::size_t>(rule.kind))));
 }
 
-void resolve_parameter(const Mask& mask, const ParameterRule& rule, Call& call) {
+void check_parameter(const Mask& mask, const ParameterRule& rule, const CallShape& shape) {
   const SequenceParameter& parameter = mask.*rule.argument;
-  const std::string name = fmt::format("mask.{}", rule.name);
-  const Tensor& values = parameter.per_sequence;
-  if (!values.present()) {
-    check_minimum(name, parameter.value, rule.minimum);
-    for (SequenceView& sequence : call.sequences) sequence.mask.*rule.resolved = parameter.value;
+  if (!parameter.per_sequence.present()) {
+    check_minimum(rule.name, parameter.value, rule.minimum);
     return;
   }
-  const Argument argument{name, values};
+  const Argument argument{rule.name, parameter.per_sequence};
   check_memory(argument);
   check_type(argument, kIntegerTypes, "cast it");
-  check_shape(argument, {{"batch", call.batch}});
+  check_shape(argument, {{"batch", shape.batch}});
+}
+
+void resolve_parameter(const Mask& mask, const ParameterRule& rule, Call& call) {
+  const SequenceParameter& parameter = mask.*rule.argument;
+  const Tensor& values = parameter.per_sequence;
   for (SequenceView& sequence : call.sequences) {
-    const std::int64_t value = integer_at(values, sequence.index * values.strides[0]);
-    check_minimum(fmt::format("{}[{}]", name, sequence.index), value, rule.minimum);
+    std::int64_t value = parameter.value;
+    if (values.present()) {
+      value = integer_at(values, sequence.index * values.strides[0]);
+      if (value < rule.minimum) {
+        check_minimum(fmt::format("{}[{}]", rule.name, sequence.index), value, rule.minimum);
+      }
+    }
     sequence.mask.*rule.resolved = value;
   }
 }
@@ -97,7 +104,7 @@ void bound(SequenceView& sequence) {
   mask.contextual = std::min<long long>(mask.contextual, sequence.k_length - mask.targets);
 }
 
-void check_intervals(const Mask& mask, const Call& call) {
+void check_intervals(const Mask& mask, const CallShape& shape) {
   if (!mask.intervals.present()) {
     if (mask.kind != MaskKind::intervals) return;
     throw InvalidArgument(
@@ -112,12 +119,12 @@ void check_intervals(const Mask& mask, const Call& call) {
   check_memory(argument);
   check_type(argument, std::array{DType::int32}, "cast it");
   const bool two = mask.intervals.rank == 2 && mask.intervals.shape[1] == 4;
-  check_shape(argument, {{"query rows of out", call.out_rows}, {"2 or 4", two ? 4 : 2}});
+  check_shape(argument, {{"query rows of out", shape.out_rows}, {"2 or 4", two ? 4 : 2}});
 }
 
 }  // namespace
 
-void resolve_mask(const Mask& mask, Call& call) {
+void check_mask(const Mask& mask, const CallShape& shape) {
   if (mask.kind > MaskKind::intervals) {
     throw InvalidArgument(
         fmt::format("mask.kind: {} is not a value of MaskKind", static_cast<int>(mask.kind)));
@@ -126,18 +133,24 @@ void resolve_mask(const Mask& mask, Call& call) {
     throw InvalidArgument(fmt::format("mask.alignment: {} is not a value of Alignment",
                                       static_cast<int>(mask.alignment)));
   }
-  check_intervals(mask, call);
+  check_intervals(mask, shape);
+  for (const ParameterRule& rule : kRules) {
+    if (mask.kind == rule.kind) {
+      check_parameter(mask, rule, shape);
+    } else {
+      check_unused(mask, rule);
+    }
+  }
+}
+
+void resolve_mask(const Mask& mask, Call& call) {
   for (SequenceView& sequence : call.sequences) {
     sequence.mask.kind = static_cast<int>(mask.kind);
     sequence.mask.bottom_right = mask.alignment == Alignment::bottom_right ? 1 : 0;
     sequence.mask.hstu_causal = mask.hstu_causal ? 1 : 0;
   }
   for (const ParameterRule& rule : kRules) {
-    if (mask.kind == rule.kind) {
-      resolve_parameter(mask, rule, call);
-    } else {
-      check_unused(mask, rule);
-    }
+    if (mask.kind == rule.kind) resolve_parameter(mask, rule, call);
   }
   for (SequenceView& sequence : call.sequences) bound(sequence);
 }

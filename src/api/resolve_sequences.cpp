@@ -17,6 +17,12 @@ namespace {
 
 constexpr std::array kIntegerTypes = {DType::int32, DType::int64};
 
+struct SideNames {
+  std::string_view side, offsets, used_lengths;
+};
+constexpr SideNames kQueries = {"q_sequences", "q_sequences.offsets", "q_sequences.used_lengths"};
+constexpr SideNames kKeys = {"kv_sequences", "kv_sequences.offsets", "kv_sequences.used_lengths"};
+
 struct Segment {
   std::int64_t first = 0;
   std::int64_t length = 0;
@@ -50,13 +56,8 @@ std::vector<Segment> jagged_segments(std::string_view side, const Tensor& offset
 }
 
 // Shortens segments to their used lengths.
-void apply_used_lengths(std::string_view side, const Tensor& used, std::vector<Segment>& segments) {
+void apply_used_lengths(std::string_view name, const Tensor& used, std::vector<Segment>& segments) {
   if (!used.present()) return;
-  const std::string name = fmt::format("{}.used_lengths", side);
-  const Argument argument{name, used};
-  check_memory(argument);
-  check_type(argument, kIntegerTypes, "cast it");
-  check_shape(argument, {{"sequences", static_cast<std::int64_t>(segments.size())}});
   for (std::size_t b = 0; b < segments.size(); ++b) {
     const std::int64_t length = integer_at(used, static_cast<std::int64_t>(b) * used.strides[0]);
     if (length < 0) {
@@ -67,22 +68,31 @@ void apply_used_lengths(std::string_view side, const Tensor& used, std::vector<S
   }
 }
 
-std::vector<Segment> segments_of(std::string_view side, const Sequences& sequences,
-                                 const Tensor& rows, std::int64_t count) {
+// `count` sequences of one side; offsets have been checked with the batch.
+void check_side(const SideNames& names, const Sequences& sequences, std::int64_t count) {
   if (sequences.layout != Layout::jagged && sequences.offsets.present()) {
     throw InvalidArgument(
-        fmt::format("{}.offsets: present, but only the layout jagged has offsets; leave them out "
+        fmt::format("{}: present, but only the layout jagged has offsets; leave them out "
                     "or use used_lengths",
-                    side));
+                    names.offsets));
   }
+  if (!sequences.used_lengths.present()) return;
+  const Argument argument{names.used_lengths, sequences.used_lengths};
+  check_memory(argument);
+  check_type(argument, kIntegerTypes, "cast it");
+  check_shape(argument, {{"sequences", count}});
+}
+
+std::vector<Segment> segments_of(const SideNames& names, const Sequences& sequences,
+                                 const Tensor& rows, std::int64_t count) {
   std::vector<Segment> segments;
   if (sequences.layout == Layout::jagged) {
-    segments = jagged_segments(side, sequences.offsets, rows.shape[0]);
+    segments = jagged_segments(names.side, sequences.offsets, rows.shape[0]);
   } else {
     const std::int64_t length = rows.shape[sequences.layout == Layout::dense ? 1 : 0];
     segments.assign(static_cast<std::size_t>(count), {0, length});
   }
-  apply_used_lengths(side, sequences.used_lengths, segments);
+  apply_used_lengths(names.used_lengths, sequences.used_lengths, segments);
   return segments;
 }
 
@@ -99,11 +109,14 @@ std::int64_t mapped(const AttentionArgs& args, const Call& call, std::int64_t b)
 
 }  // namespace
 
+void check_sequences(const AttentionArgs& args, const CallShape& shape) {
+  check_side(kQueries, args.q_sequences, shape.batch);
+  check_side(kKeys, args.kv_sequences, shape.kv_batch);
+}
+
 void resolve_sequences(const AttentionArgs& args, Call& call) {
-  const std::vector<Segment> queries =
-      segments_of("q_sequences", args.q_sequences, args.q, call.batch);
-  const std::vector<Segment> keys =
-      segments_of("kv_sequences", args.kv_sequences, args.k, call.kv_batch);
+  const std::vector<Segment> queries = segments_of(kQueries, args.q_sequences, args.q, call.batch);
+  const std::vector<Segment> keys = segments_of(kKeys, args.kv_sequences, args.k, call.kv_batch);
   const bool jagged = args.q_sequences.layout == Layout::jagged;
   const std::int64_t rows = jagged ? 0 : args.q.shape[args.q.rank == 4 ? 1 : 0];
   call.sequences.resize(queries.size());

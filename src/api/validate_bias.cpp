@@ -27,7 +27,7 @@ void check_table_type(Argument argument, Purpose purpose) {
   }
 }
 
-void check_dense(const AttentionArgs& args, const Call& call, Purpose purpose) {
+void check_dense(const AttentionArgs& args, const CallShape& shape, Purpose purpose) {
   const Argument dense{"bias.dense", args.bias.dense};
   if (!args.bias.dense.present()) return;
   check_memory(dense);
@@ -38,34 +38,28 @@ void check_dense(const AttentionArgs& args, const Call& call, Purpose purpose) {
     const std::size_t count = args.q.dtype == DType::float32 ? 1 : 2;
     check_type(dense, std::span(types).first(count), "cast it to float32 or the type of q");
   }
-  std::int64_t longest_q = 0;
-  std::int64_t longest_k = 0;
-  for (const SequenceView& sequence : call.sequences) {
-    longest_q = std::max(longest_q, sequence.q_length);
-    longest_k = std::max(longest_k, sequence.k_length);
-  }
-  check_shape(dense, {{"batch", call.batch, Extent::or_one},
-                      {"Hq", call.heads, Extent::or_one},
-                      {"longest q", longest_q, Extent::at_least},
-                      {"longest kv", longest_k, Extent::at_least}});
+  check_shape(dense, {{"batch", shape.batch, Extent::or_one},
+                      {"Hq", shape.heads, Extent::or_one},
+                      {"longest q"},
+                      {"longest kv"}});
 }
 
-void check_alibi(const Bias& bias, const Call& call, Purpose purpose) {
+void check_alibi(const Bias& bias, const CallShape& shape, Purpose purpose) {
   if (!bias.alibi_slopes.present()) return;
   const Argument slopes{"bias.alibi_slopes", bias.alibi_slopes};
   check_table_type(slopes, purpose);
   if (bias.alibi_slopes.rank == 1) {
-    check_shape(slopes, {{"Hq", call.heads}});
+    check_shape(slopes, {{"Hq", shape.heads}});
   } else {
-    check_shape(slopes, {{"batch", call.batch}, {"Hq", call.heads}});
+    check_shape(slopes, {{"batch", shape.batch}, {"Hq", shape.heads}});
   }
 }
 
-void check_position_table(const Bias& bias, const Call& call, Purpose purpose) {
+void check_position_table(const Bias& bias, const CallShape& shape, Purpose purpose) {
   if (!bias.position_table.present()) return;
   const Argument table{"bias.position_table", bias.position_table};
   check_table_type(table, purpose);
-  check_shape(table, {{"Hq", call.heads, Extent::or_one}, {"2n − 1"}});
+  check_shape(table, {{"Hq", shape.heads, Extent::or_one}, {"2n − 1"}});
   if (bias.position_table.shape[1] % 2 == 1) return;
   throw InvalidArgument(
       fmt::format("bias.position_table: shape {} has an even number of entries; it holds distances "
@@ -87,13 +81,13 @@ void check_timestamps(Argument stamps, std::string_view rows_name, std::int64_t 
   check_shape(stamps, {{rows_name, rows}});
 }
 
-void check_time_table(const AttentionArgs& args, const Call& call, Purpose purpose) {
+void check_time_table(const AttentionArgs& args, const CallShape& shape, Purpose purpose) {
   const Bias& bias = args.bias;
   const bool present = bias.time_table.present();
   if (present) {
     const Argument table{"bias.time_table", bias.time_table};
     check_table_type(table, purpose);
-    check_shape(table, {{"Hq", call.heads, Extent::or_one}, {"buckets", 1, Extent::at_least}});
+    check_shape(table, {{"Hq", shape.heads, Extent::or_one}, {"buckets", 1, Extent::at_least}});
     if (!std::isfinite(bias.time_scale) || bias.time_scale <= 0) {
       throw InvalidArgument(
           fmt::format("bias.time_scale: {}; it must be a finite number above 0", bias.time_scale));
@@ -107,11 +101,25 @@ void check_time_table(const AttentionArgs& args, const Call& call, Purpose purpo
 
 }  // namespace
 
-void validate_bias(const AttentionArgs& args, const Call& call, Purpose purpose) {
-  check_dense(args, call, purpose);
-  check_alibi(args.bias, call, purpose);
-  check_position_table(args.bias, call, purpose);
-  check_time_table(args, call, purpose);
+void check_bias(const AttentionArgs& args, const CallShape& shape, Purpose purpose) {
+  check_dense(args, shape, purpose);
+  check_alibi(args.bias, shape, purpose);
+  check_position_table(args.bias, shape, purpose);
+  check_time_table(args, shape, purpose);
+}
+
+void check_bias_extent(const AttentionArgs& args, const Call& call) {
+  if (!args.bias.dense.present()) return;
+  std::int64_t longest_q = 0;
+  std::int64_t longest_k = 0;
+  for (const SequenceView& sequence : call.sequences) {
+    longest_q = std::max(longest_q, sequence.q_length);
+    longest_k = std::max(longest_k, sequence.k_length);
+  }
+  check_shape({"bias.dense", args.bias.dense}, {{"batch", call.batch, Extent::or_one},
+                                                {"Hq", call.heads, Extent::or_one},
+                                                {"longest q", longest_q, Extent::at_least},
+                                                {"longest kv", longest_k, Extent::at_least}});
 }
 
 }  // namespace jfa::detail

@@ -55,17 +55,17 @@ std::string_view shape_text(Layout layout, bool queries) {
   return layout == Layout::dense ? "[batch, rows, Hkv, D] (v: Dv)" : "[rows, Hkv, D] (v: Dv)";
 }
 
-void resolve_shapes(const AttentionArgs& args, Call& call) {
+void resolve_shapes(const AttentionArgs& args, CallShape& shape) {
   const auto axis = [](const Tensor& tensor, int from_end) {
     return tensor.shape.at(static_cast<std::size_t>(tensor.rank - from_end));
   };
-  call.heads = axis(args.q, 2);
-  call.dim = axis(args.q, 1);
-  call.kv_heads = axis(args.k, 2);
-  call.value_dim = axis(args.v, 1);
-  if (axis(args.k, 1) != call.dim) {
+  shape.heads = axis(args.q, 2);
+  shape.dim = axis(args.q, 1);
+  shape.kv_heads = axis(args.k, 2);
+  shape.value_dim = axis(args.v, 1);
+  if (axis(args.k, 1) != shape.dim) {
     throw InvalidArgument(fmt::format("k: head dimension {} (shape {}) differs from q's {} ({})",
-                                      axis(args.k, 1), shape_of(args.k), call.dim,
+                                      axis(args.k, 1), shape_of(args.k), shape.dim,
                                       shape_of(args.q)));
   }
   for (int from_end = args.k.rank; from_end > 1; --from_end) {
@@ -74,15 +74,15 @@ void resolve_shapes(const AttentionArgs& args, Call& call) {
                                         shape_of(args.v), shape_of(args.k)));
     }
   }
-  if (call.dim < 1 || call.value_dim < 1) {
+  if (shape.dim < 1 || shape.value_dim < 1) {
     throw InvalidArgument(
-        fmt::format("{}: head dimension 0; it must be at least 1", call.dim < 1 ? "q" : "v"));
+        fmt::format("{}: head dimension 0; it must be at least 1", shape.dim < 1 ? "q" : "v"));
   }
-  if (call.heads < 1 || call.kv_heads < 1 || call.heads % call.kv_heads != 0) {
+  if (shape.heads < 1 || shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
     throw InvalidArgument(
         fmt::format("q: {} heads with {} heads in k and v; both must be at least 1 and q's a "
                     "multiple of k's (grouped heads)",
-                    call.heads, call.kv_heads));
+                    shape.heads, shape.kv_heads));
   }
 }
 
@@ -107,11 +107,11 @@ std::int64_t told_batch(Argument rows, std::string_view offsets_name, const Sequ
   return sequences.offsets.shape[0] - 1;
 }
 
-void resolve_batch(const AttentionArgs& args, Call& call) {
+void resolve_batch(const AttentionArgs& args, CallShape& shape) {
   const std::int64_t q_batch = told_batch({"q", args.q}, "q_sequences.offsets", args.q_sequences);
   const std::int64_t kv_batch =
       told_batch({"k", args.k}, "kv_sequences.offsets", args.kv_sequences);
-  call.kv_batch = kv_batch < 0 ? 1 : kv_batch;
+  shape.kv_batch = kv_batch < 0 ? 1 : kv_batch;
 
   if (args.kv_map.present()) {
     if (kv_batch < 0) {
@@ -122,42 +122,42 @@ void resolve_batch(const AttentionArgs& args, Call& call) {
     check_memory(map);
     check_type(map, kIntegerTypes, "cast it");
     check_shape(map, {{"batch", q_batch}});
-    call.batch = args.kv_map.shape[0];
+    shape.batch = args.kv_map.shape[0];
   } else if (q_batch >= 0 && kv_batch >= 0 && q_batch != kv_batch) {
     throw InvalidArgument(
         fmt::format("kv_sequences: {} key sequences for {} query sequences; the numbers must agree "
                     "unless kv_map tells which key sequence each query sequence uses",
                     kv_batch, q_batch));
   } else {
-    call.batch = q_batch >= 0 ? q_batch : kv_batch;
+    shape.batch = q_batch >= 0 ? q_batch : kv_batch;
   }
 
   if (args.batch < -1) {
     throw InvalidArgument(
         fmt::format("batch: {}; it must be −1 (told by q or k) or at least 0", args.batch));
   }
-  if (call.batch < 0 && args.batch < 0) {
+  if (shape.batch < 0 && args.batch < 0) {
     throw InvalidArgument(
         "batch: −1, but q and k are both broadcast; pass the number of sequences");
   }
-  if (call.batch < 0) call.batch = args.batch;
-  if (args.batch >= 0 && args.batch != call.batch) {
+  if (shape.batch < 0) shape.batch = args.batch;
+  if (args.batch >= 0 && args.batch != shape.batch) {
     throw InvalidArgument(fmt::format("batch: {}, but q, k or kv_map have {} sequences; pass −1",
-                                      args.batch, call.batch));
+                                      args.batch, shape.batch));
   }
-  if (call.batch > std::numeric_limits<std::int32_t>::max()) {
+  if (shape.batch > std::numeric_limits<std::int32_t>::max()) {
     throw InvalidArgument(fmt::format(
-        "batch: {} sequences; at most 2^31 − 1 are supported in one call; split it", call.batch));
+        "batch: {} sequences; at most 2^31 − 1 are supported in one call; split it", shape.batch));
   }
 }
 
-void resolve_out_rows(const AttentionArgs& args, Call& call) {
-  call.out_rows = args.q.shape[0];
+void resolve_out_rows(const AttentionArgs& args, CallShape& shape) {
+  shape.out_rows = args.q.shape[0];
   if (args.q_sequences.layout == Layout::jagged) return;
   const std::int64_t rows = args.q.shape[args.q_sequences.layout == Layout::dense ? 1 : 0];
-  if (__builtin_mul_overflow(call.batch, rows, &call.out_rows)) {
+  if (__builtin_mul_overflow(shape.batch, rows, &shape.out_rows)) {
     throw InvalidArgument(
-        fmt::format("q: {} sequences of {} rows are more than 2^63 rows", call.batch, rows));
+        fmt::format("q: {} sequences of {} rows are more than 2^63 rows", shape.batch, rows));
   }
 }
 
@@ -176,9 +176,7 @@ void check_activation(const AttentionArgs& args) {
   check_finite("out_scale", args.out_scale);
 }
 
-// Multiplies per-sequence scales in; per-token scales are only checked.
-void resolve_out_scale(const AttentionArgs& args, Call& call, Purpose purpose) {
-  for (SequenceView& sequence : call.sequences) sequence.out_scale = args.out_scale;
+void check_out_scale(const AttentionArgs& args, const CallShape& shape, Purpose purpose) {
   const Tensor& scales = args.out_scales;
   if (args.out_scale_kind > OutScale::per_token) {
     throw InvalidArgument(fmt::format("out_scale_kind: {} is not a value of OutScale",
@@ -205,13 +203,22 @@ void resolve_out_scale(const AttentionArgs& args, Call& call, Purpose purpose) {
     check_type(argument, std::array{DType::float32}, "cast it");
   }
   if (per_token) {
-    check_shape(argument, {{"query rows of out", call.out_rows}});
-    return;
+    check_shape(argument, {{"query rows of out", shape.out_rows}});
+  } else {
+    check_shape(argument, {{"batch", shape.batch}});
   }
-  check_shape(argument, {{"batch", call.batch}});
+}
+
+// Multiplies per-sequence scales in; engines read per-token scales themselves.
+void resolve_out_scale(const AttentionArgs& args, Call& call) {
+  const Tensor& scales = args.out_scales;
   for (SequenceView& sequence : call.sequences) {
+    sequence.out_scale = args.out_scale;
+    if (args.out_scale_kind != OutScale::per_sequence) continue;
     const double scale = real_at(scales, sequence.index * scales.strides[0]);
-    check_finite(fmt::format("out_scales[{}]", sequence.index), scale);
+    if (!std::isfinite(scale)) {
+      check_finite(fmt::format("out_scales[{}]", sequence.index), scale);
+    }
     sequence.out_scale *= scale;
   }
 }
@@ -222,7 +229,7 @@ std::int64_t stored_rows(const Tensor& rows, Layout layout) {
   return layout == Layout::dense ? rows.shape[0] * rows.shape[1] : rows.shape[0];
 }
 
-Call resolve_call(const AttentionArgs& args, Purpose purpose) {
+CallShape resolve_shape(const AttentionArgs& args, Purpose purpose) {
   for (const Sequences* side : {&args.q_sequences, &args.kv_sequences}) {
     if (side->layout > Layout::broadcast) {
       throw InvalidArgument(fmt::format("{}.layout: {} is not a value of Layout",
@@ -235,22 +242,36 @@ Call resolve_call(const AttentionArgs& args, Purpose purpose) {
   check_rows({"v", args.v}, args.kv_sequences.layout, shape_text(args.kv_sequences.layout, false));
   check_input_types(args, purpose);
 
-  Call call;
-  resolve_shapes(args, call);
-  resolve_batch(args, call);
-  resolve_out_rows(args, call);
+  CallShape shape;
+  resolve_shapes(args, shape);
+  resolve_batch(args, shape);
+  resolve_out_rows(args, shape);
   check_activation(args);
   const bool softmax = args.activation == Activation::softmax;
-  call.scale = args.scale.value_or(softmax ? 1.0 / std::sqrt(static_cast<double>(call.dim)) : 1.0);
+  shape.scale =
+      args.scale.value_or(softmax ? 1.0 / std::sqrt(static_cast<double>(shape.dim)) : 1.0);
+  check_sequences(args, shape);
+  check_mask(args.mask, shape);
+  check_bias(args, shape, purpose);
+  check_out_scale(args, shape, purpose);
+  return shape;
+}
+
+Call resolve_call(const AttentionArgs& args, Purpose purpose) {
+  Call call{resolve_shape(args, purpose), {}};
   resolve_sequences(args, call);
   resolve_mask(args.mask, call);
-  validate_bias(args, call, purpose);
-  resolve_out_scale(args, call, purpose);
+  check_bias_extent(args, call);
+  resolve_out_scale(args, call);
   return call;
 }
 
 Call validate_inputs(const AttentionArgs& args) {
   return resolve_call(args, Purpose::engine);
+}
+
+CallShape validate_input_shape(const AttentionArgs& args) {
+  return resolve_shape(args, Purpose::engine);
 }
 
 }  // namespace jfa::detail

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <vector>
+#include <span>
 
 #include "api/argument.hpp"
 #include "api/resolve.hpp"
@@ -29,17 +29,17 @@ void require(Argument argument, std::string_view what) {
 }
 
 // Shape of out and d_out.
-void check_out_shape(Argument out, const AttentionArgs& args, const Call& call) {
+void check_out_shape(Argument out, const AttentionArgs& args, const CallShape& shape) {
   if (out_layout(args.q_sequences.layout) == Layout::jagged) {
-    check_shape(out, {{"total_q", call.out_rows}, {"Hq", call.heads}, {"Dv", call.value_dim}});
+    check_shape(out, {{"total_q", shape.out_rows}, {"Hq", shape.heads}, {"Dv", shape.value_dim}});
     return;
   }
   const std::int64_t rows = args.q.shape[args.q.rank == 4 ? 1 : 0];
   check_shape(out,
-              {{"batch", call.batch}, {"rows", rows}, {"Hq", call.heads}, {"Dv", call.value_dim}});
+              {{"batch", shape.batch}, {"rows", rows}, {"Hq", shape.heads}, {"Dv", shape.value_dim}});
 }
 
-void check_lse(Argument lse, const AttentionArgs& args, const Call& call, DType type) {
+void check_lse(Argument lse, const AttentionArgs& args, const CallShape& shape, DType type) {
   if (args.activation != Activation::softmax) {
     throw InvalidArgument(
         "lse: present, but only softmax has a log-sum-exp; leave it out for elementwise "
@@ -47,12 +47,12 @@ void check_lse(Argument lse, const AttentionArgs& args, const Call& call, DType 
   }
   check_memory(lse);
   check_type(lse, std::array{type}, "allocate it with that type");
-  check_shape(lse, {{"Hq", call.heads}, {"query rows of out", call.out_rows}});
+  check_shape(lse, {{"Hq", shape.heads}, {"query rows of out", shape.out_rows}});
   check_last_stride(lse);
 }
 
-std::vector<Argument> inputs_of(const AttentionArgs& args) {
-  return {{"q", args.q},
+std::array<Argument, 16> inputs_of(const AttentionArgs& args) {
+  return {{{"q", args.q},
           {"k", args.k},
           {"v", args.v},
           {"q_sequences.offsets", args.q_sequences.offsets},
@@ -67,11 +67,11 @@ std::vector<Argument> inputs_of(const AttentionArgs& args) {
           {"bias.position_table", args.bias.position_table},
           {"bias.time_table", args.bias.time_table},
           {"bias.q_timestamps", args.bias.q_timestamps},
-          {"bias.kv_timestamps", args.bias.kv_timestamps}};
+          {"bias.kv_timestamps", args.bias.kv_timestamps}}};
 }
 
 // No result shares memory with an input or with another result.
-void check_all_disjoint(const std::vector<Argument>& results, const std::vector<Argument>& inputs) {
+void check_all_disjoint(std::span<const Argument> results, std::span<const Argument> inputs) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (const Argument& input : inputs) check_disjoint(results[i], input);
     for (std::size_t j = 0; j < i; ++j) check_disjoint(results[i], results[j]);
@@ -104,39 +104,43 @@ void check_gradient(Argument gradient, Argument input, DType type, Purpose purpo
   check_writable(gradient);
 }
 
-Call forward_call(const ForwardArgs& args, Purpose purpose) {
-  Call call = resolve_call(args, purpose);
+void check_forward_results(const ForwardArgs& args, const CallShape& shape, Purpose purpose) {
   const Argument out{"out", args.out};
   require(out, "a tensor [total_q, Hq, Dv] (dense and broadcast queries: [batch, rows, Hq, Dv])");
   check_memory(out);
   check_result_type(out, result_type(args.q.dtype, purpose), purpose);
-  check_out_shape(out, args, call);
+  check_out_shape(out, args, shape);
   check_last_stride(out);
   check_writable(out);
   const Argument lse{"lse", args.lse};
   if (args.lse.present()) {
-    check_lse(lse, args, call, result_type(DType::float32, purpose));
+    check_lse(lse, args, shape, result_type(DType::float32, purpose));
     check_writable(lse);
   }
-  check_all_disjoint({out, lse}, inputs_of(args));
+  check_all_disjoint(std::array{out, lse}, inputs_of(args));
+}
+
+Call forward_call(const ForwardArgs& args, Purpose purpose) {
+  Call call = resolve_call(args, purpose);
+  check_forward_results(args, call, purpose);
   return call;
 }
 
 // out and lse of the forward call. The reference computes them itself and does not read these.
-void check_saved(const BackwardArgs& args, const Call& call) {
+void check_saved(const BackwardArgs& args, const CallShape& shape) {
   const Argument out{"out", args.out};
   const Argument lse{"lse", args.lse};
   if (args.activation != Activation::softmax) {
-    if (args.lse.present()) check_lse(lse, args, call, DType::float32);
+    if (args.lse.present()) check_lse(lse, args, shape, DType::float32);
     return;
   }
   require(out, "the output of the forward call");
   check_memory(out);
   check_type(out, std::array{args.q.dtype}, "pass the output of the forward call");
-  check_out_shape(out, args, call);
+  check_out_shape(out, args, shape);
   check_last_stride(out);
   require(lse, "the log-sum-exp of the forward call, float32 [Hq, query rows]");
-  check_lse(lse, args, call, DType::float32);
+  check_lse(lse, args, shape, DType::float32);
 }
 
 Call backward_call(const BackwardArgs& args, Purpose purpose) {
@@ -174,9 +178,12 @@ Call backward_call(const BackwardArgs& args, Purpose purpose) {
   check_gradient(d_positions, {"bias.position_table", bias.position_table}, bias_type, purpose);
   check_gradient(d_times, {"bias.time_table", bias.time_table}, bias_type, purpose);
 
-  std::vector<Argument> inputs = inputs_of(args);
-  inputs.insert(inputs.end(), {d_out, {"out", args.out}, {"lse", args.lse}});
-  check_all_disjoint({d_q, d_k, d_v, d_dense, d_slopes, d_positions, d_times}, inputs);
+  const std::array results{d_q, d_k, d_v, d_dense, d_slopes, d_positions, d_times};
+  check_all_disjoint(results, inputs_of(args));
+  const std::array saved{d_out, Argument{"out", args.out}, Argument{"lse", args.lse}};
+  for (const Argument& result : results) {
+    for (const Argument& input : saved) check_disjoint(result, input);
+  }
   return call;
 }
 
@@ -184,6 +191,11 @@ Call backward_call(const BackwardArgs& args, Purpose purpose) {
 
 Call validate_forward(const ForwardArgs& args) {
   return forward_call(args, Purpose::engine);
+}
+CallShape validate_forward_shape(const ForwardArgs& args) {
+  const CallShape shape = validate_input_shape(args);
+  check_forward_results(args, shape, Purpose::engine);
+  return shape;
 }
 Call validate_backward(const BackwardArgs& args) {
   return backward_call(args, Purpose::engine);
