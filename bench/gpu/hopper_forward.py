@@ -1,11 +1,11 @@
 """Times the Hopper forward kernel against PyTorch's variable-length attention on one GPU.
 
-    python3 bench/gpu/hopper_forward.py [--check] [--output results.md] [workload ...]
+    python3 bench/gpu/hopper_forward.py [--check] [--output results.md] [row ...]
 
-Compiles one instance from kernels/ with nvcc, checks it against float64, and prints a row a
-workload: our time, the time of FlashAttention-2 (PyTorch's) in this run, how we stand to
-FlashAttention-3 (through the ratio of the two measured once on an H200, see ANCHORS), and the share
-of the floor. Needs a Hopper GPU, PyTorch 2.11 or newer and nvcc; nothing of the built library.
+Compiles the instances it needs from kernels/ with nvcc, checks them against float64, and prints a
+row each: our time, the time of FlashAttention-2 (PyTorch's) in this run, how we stand to
+FlashAttention-3 (through the ratio of the two measured once on an H200, see ROWS), and the share of
+the floor. Needs a Hopper GPU, PyTorch 2.11 or newer, nvcc and g++; nothing of the built library.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,32 +30,60 @@ from torch.nn.attention.varlen import varlen_attn
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "bench" / "workloads"
 
-# One H200, bf16, D = 128, no mask: floor, FlashAttention-2 and FlashAttention-3 in ms, the two in
-# one run. Floor: the larger of bytes (each input read once, each output written once) at 4.3 TB/s
-# and valid FLOPs at 790 TFLOP/s.
-ANCHORS: dict[str, tuple[float, float, float]] = {
-    "full_256": (0.282, 0.662, 0.531),
-    "half_256": (0.143, 0.485, 0.374),
-    "full_512": (0.783, 1.951, 1.281),
-    "half_512": (0.285, 0.991, 0.688),
-    "full_1024": (3.132, 7.466, 4.724),
-    "half_1024": (1.064, 2.938, 1.836),
-    "full_2048": (12.526, 28.600, 18.064),
-    "half_2048": (4.253, 11.239, 6.543),
-    "sparse_2048": (0.226, 0.788, 0.537),
-    "movies_200": (0.100, 0.332, 0.292),
-    "movies_1000": (0.216, 0.867, 0.536),
-    "movies_4096": (0.488, 1.507, 0.816),
-    "reviews": (0.094, 0.950, 1.016),
-    "zipf_4096": (10.792, 24.349, 14.131),
-    "one_long": (0.697, 2.422, 0.983),
-    "half_empty": (2.059, 5.038, 3.088),
-    "llm_4k": (0.696, 1.607, 0.878),
-    "llm_16k": (5.567, 12.364, 6.057),
-}
 
-DIM, KEYS, STAGES, ROWS, THREADS = 128, 128, 2, 128, 384
-SHARED_BYTES = 2 * ROWS * DIM * 2 + 2 * STAGES * KEYS * DIM * 2 + ROWS * DIM * 2 + 1024
+class Row(NamedTuple):
+    """A workload, and what was once measured for it on an H200, bf16, in ms: the floor (the larger
+    of bytes, each input read once and each output written once, at 4.3 TB/s and valid FLOPs at 790
+    TFLOP/s), FlashAttention-2 and FlashAttention-3 in one run."""
+
+    lengths: str
+    heads: int
+    dim: int
+    mask: str
+    floor: float
+    fa2: float
+    fa3: float
+
+    @property
+    def name(self) -> str:
+        name = self.lengths
+        if self.dim != 128:
+            name += f"_d{self.dim}"
+        return name if self.mask == "full" else f"{name}_{self.mask}"
+
+
+ROWS = [
+    Row("full_256", 4, 128, "full", 0.282, 0.662, 0.531),
+    Row("half_256", 4, 128, "full", 0.143, 0.485, 0.374),
+    Row("full_512", 4, 128, "full", 0.783, 1.951, 1.281),
+    Row("half_512", 4, 128, "full", 0.285, 0.991, 0.688),
+    Row("full_1024", 4, 128, "full", 3.132, 7.466, 4.724),
+    Row("half_1024", 4, 128, "full", 1.064, 2.938, 1.836),
+    Row("full_2048", 4, 128, "full", 12.526, 28.600, 18.064),
+    Row("half_2048", 4, 128, "full", 4.253, 11.239, 6.543),
+    Row("sparse_2048", 4, 128, "full", 0.226, 0.788, 0.537),
+    Row("movies_200", 4, 128, "full", 0.100, 0.332, 0.292),
+    Row("movies_1000", 4, 128, "full", 0.216, 0.867, 0.536),
+    Row("movies_4096", 4, 128, "full", 0.488, 1.507, 0.816),
+    Row("reviews", 4, 128, "full", 0.094, 0.950, 1.016),
+    Row("zipf_4096", 4, 128, "full", 10.792, 24.349, 14.131),
+    Row("one_long", 4, 128, "full", 0.697, 2.422, 0.983),
+    Row("half_empty", 4, 128, "full", 2.059, 5.038, 3.088),
+    Row("llm_4k", 16, 128, "full", 0.696, 1.607, 0.878),
+    Row("llm_16k", 16, 128, "full", 5.567, 12.364, 6.057),
+    Row("movies_1000", 4, 128, "causal", 0.167, 0.808, 0.404),
+    Row("half_1024", 4, 128, "causal", 0.570, 2.634, 1.292),
+    Row("sparse_2048", 4, 128, "causal", 0.226, 1.004, 0.465),
+    Row("reviews", 4, 128, "causal", 0.094, 0.909, 0.927),
+    Row("llm_4k", 16, 128, "causal", 0.348, 0.966, 0.459),
+    Row("llm_16k", 16, 128, "causal", 2.784, 6.587, 3.228),
+    Row("movies_1000", 4, 64, "full", 0.108, 0.633, 0.487),
+    Row("half_1024", 4, 64, "full", 0.532, 1.918, 1.312),
+    Row("llm_4k", 32, 64, "full", 0.696, 2.352, 1.150),
+    Row("llm_4k", 32, 64, "causal", 0.348, 1.152, 0.614),
+]
+
+ROWS_OF_TILE, ROWS_OF_GROUP, THREADS = 128, 64, 384
 RAGGED_EXTENT = 1 << 30
 
 INSTANCE = """
@@ -62,30 +91,71 @@ INSTANCE = """
 using namespace jfa::kernels;
 using namespace jfa::kernels::sm90;
 template __global__ void jfa::kernels::sm90::forward<
-    ForwardConfig<jfa::tlx::bf16, {dim}, {dim}, {keys}, {stages}, Activation::softmax, false>>(
-    const __grid_constant__ ForwardParameters, const __grid_constant__ TensorMap,
+    ForwardConfig<jfa::tlx::bf16, {dim}, {dim}, Activation::softmax, MaskParameters::{mask}, 1,
+                  false>>(
+    const __grid_constant__ ForwardArguments, const __grid_constant__ TensorMap,
     const __grid_constant__ TensorMap, const __grid_constant__ TensorMap,
     const __grid_constant__ TensorMap);
 """
 
+SHAPE = """
+#include "attention/sm90/forward_shape.h"
+#include <cstdio>
+int main() {{
+  constexpr auto shape = jfa::kernels::sm90::forward_shape({dim}, {dim});
+  std::printf("%d %d", shape.keys, jfa::kernels::sm90::forward_shared_bytes(shape));
+}}
+"""
 
-class Parameters(ctypes.Structure):
-    """ForwardParameters of kernels/attention/sm90/forward.h."""
+
+class MaskArgument(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_longlong),
+        ("per_sequence", ctypes.c_void_p),
+        ("stride", ctypes.c_longlong),
+        ("wide", ctypes.c_int),
+    )
+
+
+class MaskArguments(ctypes.Structure):
+    """kernels/attention/mask.h."""
 
     _fields_ = (
+        ("bottom_right", ctypes.c_int),
+        ("hstu_causal", ctypes.c_int),
+        ("parameters", MaskArgument * 10),
+        ("intervals", ctypes.c_void_p),
+        ("interval_row_stride", ctypes.c_longlong),
+        ("interval_stride", ctypes.c_longlong),
+        ("interval_bounds", ctypes.c_int),
+    )
+
+
+class Arguments(ctypes.Structure):
+    """ForwardArguments of kernels/attention/forward_arguments.h."""
+
+    _fields_ = (
+        ("plan", ctypes.c_void_p),
         ("tiles", ctypes.c_void_p),
-        ("tile_count", ctypes.c_void_p),
+        ("sequences", ctypes.c_void_p),
+        ("gaps", ctypes.c_void_p),
         ("counters", ctypes.c_void_p),
         ("heads", ctypes.c_int),
-        ("heads_per_section", ctypes.c_int),
         ("heads_per_kv_head", ctypes.c_int),
-        ("q_offsets", ctypes.c_void_p),
-        ("kv_offsets", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("out_row_stride", ctypes.c_longlong),
+        ("out_head_stride", ctypes.c_longlong),
+        ("query_heads", ctypes.c_int),
+        ("value_dim", ctypes.c_int),
+        ("lse_head_stride", ctypes.c_longlong),
         ("lse", ctypes.c_void_p),
-        ("lse_rows", ctypes.c_longlong),
         ("scale", ctypes.c_float),
         ("out_scale", ctypes.c_float),
         ("leaky_slope", ctypes.c_float),
+        ("out_scale_per_token", ctypes.c_int),
+        ("out_scales", ctypes.c_void_p),
+        ("out_scales_stride", ctypes.c_longlong),
+        ("mask", MaskArguments),
     )
 
 
@@ -105,10 +175,21 @@ class Driver:
             self._library.cuGetErrorString(status, ctypes.byref(text))
             raise RuntimeError(f"{name}: {text.value.decode() if text.value else status}")
 
+    def load(self, cubin: bytes, shared_bytes: int) -> ctypes.c_void_p:
+        """The only kernel of a cubin."""
+        module, kernel = ctypes.c_void_p(), (ctypes.c_void_p * 1)()
+        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
+        self.call("cuModuleEnumerateFunctions", kernel, 1, module)
+        function = ctypes.c_void_p(kernel[0])
+        max_dynamic_shared_bytes = 8
+        self.call("cuFuncSetAttribute", function, max_dynamic_shared_bytes, shared_bytes)
+        return function
+
     def ragged_map(self, tensor: torch.Tensor, rows: int) -> TensorMap:
         """A map of [rows, heads, dim] whose row coordinate clips at any row (kernels/tlx/tma.h)."""
         row = tensor.stride(0) * 2
-        extents = (ctypes.c_uint64 * 5)(DIM, RAGGED_EXTENT, tensor.shape[1], 1 << 31, 1 << 31)
+        heads, dim = tensor.shape[1:]
+        extents = (ctypes.c_uint64 * 5)(dim, RAGGED_EXTENT, heads, 1 << 31, 1 << 31)
         head = max(tensor.stride(1) * 2, 16)
         strides = (ctypes.c_uint64 * 4)(row, head, (1 << 35) - row, row)
         box = (ctypes.c_uint32 * 5)(64, rows, 1, 1, 1)
@@ -136,33 +217,45 @@ class Driver:
         return result
 
 
-def compile_kernel(folder: Path) -> Path:
-    source = folder / "forward.cu"
-    source.write_text(INSTANCE.format(dim=DIM, keys=KEYS, stages=STAGES))
-    cubin = folder / "forward.cubin"
-    subprocess.run(
-        [
-            "nvcc",
-            "-gencode=arch=compute_90a,code=sm_90a",
-            "-std=c++20",
-            "-O3",
-            "-lineinfo",
-            "-cubin",
-            f"-I{ROOT / 'kernels'}",
-            "-o",
-            str(cubin),
-            str(source),
-        ],
-        check=True,
-    )
-    return cubin
+class Instance:
+    """The kernel for one head dimension and mask."""
+
+    def __init__(self, driver: Driver, kernels: Path, dim: int, mask: str) -> None:
+        self.dim, self.mask, self.driver = dim, mask, driver
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "shape.cpp").write_text(SHAPE.format(dim=dim))
+            (folder / "forward.cu").write_text(INSTANCE.format(dim=dim, mask=mask))
+            include = f"-I{kernels}"
+            shape = [str(folder / "shape.cpp"), "-o", str(folder / "shape")]
+            subprocess.run(["g++", "-std=c++20", include, *shape], check=True)
+            numbers = subprocess.run([folder / "shape"], check=True, capture_output=True)
+            self.keys, self.shared_bytes = map(int, numbers.stdout.split())
+            cubin = folder / "forward.cubin"
+            subprocess.run(
+                [
+                    *("nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "-O3"),
+                    *("-lineinfo", "-cubin", include, "-o", cubin, folder / "forward.cu"),
+                ],
+                check=True,
+            )
+            self.cubin = cubin.read_bytes()
+
+    def load(self) -> None:
+        """In the thread that launches: contexts belong to threads."""
+        self.kernel = self.driver.load(self.cubin, self.shared_bytes)
 
 
-def plan(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Tiles (kernels/attention/work.h), longest first, and offsets; short neighbours share one."""
-    packed_length, packed_sequences = 64, 31
+def plan(
+    lengths: npt.NDArray[np.int64], mask: str, keys: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Tiles (kernels/attention/work.h), longest first; rows of sequences; offsets.
+
+    Short neighbours share a tile.
+    """
+    packed_length, packed_sequences = 64, 32
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    tiles: list[tuple[int, ...]] = []
+    tiles: list[list[int]] = []
     sequence = 0
     while sequence < len(lengths):
         length, first = int(lengths[sequence]), int(offsets[sequence])
@@ -173,63 +266,50 @@ def plan(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDA
                 end < len(lengths)
                 and end - sequence < packed_sequences
                 and lengths[end] <= packed_length
-                and rows + lengths[end] <= ROWS
+                and rows + lengths[end] <= ROWS_OF_TILE
             ):
                 rows += int(lengths[end])
                 end += 1
-            full = length if end == sequence + 1 else 0
+            full = length if end == sequence + 1 and mask == "full" else 0
             tiles.append(
-                (first, rows, first, 0, rows, sequence, end - sequence, 0, length, length, 0, full)
+                [
+                    *(first, first, rows, first, 0, rows, rows, rows, 0, full),
+                    *(sequence, end - sequence, 0, length, length, 0),
+                ]
             )
         else:
-            for row in range(0, length, ROWS):
-                rows = min(ROWS, length - row)
+            for row in range(0, length, ROWS_OF_TILE):
+                rows = min(ROWS_OF_TILE, length - row)
+                seen = length if mask == "full" else row + rows
+                full = length if mask == "full" else row + 1
                 tiles.append(
-                    (
-                        first + row,
-                        rows,
-                        first,
-                        0,
-                        length,
-                        sequence,
-                        1,
-                        row,
-                        length,
-                        length,
-                        0,
-                        length,
-                    )
+                    [
+                        *(first + row, first + row, rows, first, 0, seen, seen, seen, 0, full),
+                        *(sequence, 1, row, length, length, 0),
+                    ]
                 )
         sequence = end
-    table = np.array(tiles, dtype=np.int32).reshape(-1, 12)
-    return table[np.argsort(-table[:, 4] * 1000 - table[:, 1], kind="stable")], offsets.astype(
-        np.int32
+    table = np.array(tiles, dtype=np.int32).reshape(-1, 16)
+    zeros = np.zeros_like(lengths)
+    sequences = np.stack(
+        [offsets[:-1], lengths, offsets[:-1], lengths, offsets[:-1], zeros, zeros, zeros], axis=1
     )
-
-
-def heads_per_section(heads: int, longest: int) -> int:
-    """As many heads as keep the keys and values of a sequence within 16 MB of L2."""
-    share = max(1, min(heads, int(16e6 / (longest * DIM * 4))))
-    while heads % share:
-        share -= 1
-    return share
+    order = np.argsort(-table[:, 5].astype(np.int64) * 1000 - table[:, 2], kind="stable")
+    return table[order], sequences.astype(np.int32), offsets.astype(np.int32)
 
 
 class Forward:
     """One prepared launch."""
 
     def __init__(
-        self,
-        driver: Driver,
-        kernel: ctypes.c_void_p,
-        lengths: npt.NDArray[np.int64],
-        heads: int,
-        slack: int = 0,
+        self, instance: Instance, lengths: npt.NDArray[np.int64], heads: int, slack: int = 0
     ) -> None:
-        table, offsets = plan(lengths)
-        self.total = int(offsets[-1])
+        tiles, sequences, offsets = plan(lengths, instance.mask, instance.keys)
+        self.instance, self.total, self.longest = instance, int(offsets[-1]), int(lengths.max())
         self.q, self.k, self.v = (
-            torch.randn(self.total + slack, heads, DIM, device="cuda", dtype=torch.bfloat16)
+            torch.randn(
+                self.total + slack, heads, instance.dim, device="cuda", dtype=torch.bfloat16
+            )
             for _ in range(3)
         )
         for tensor in (self.q, self.k, self.v):
@@ -237,32 +317,39 @@ class Forward:
         self.out = torch.full_like(self.q, math.nan)
         self.lse = torch.full((heads, self.total), math.nan, device="cuda")
         self.offsets = torch.tensor(offsets, device="cuda")
-        self._tiles = torch.tensor(table, device="cuda")
-        self._count = torch.tensor([len(table)], dtype=torch.int32, device="cuda")
-        self._counters = torch.zeros(2, dtype=torch.int32, device="cuda")
-        self._driver, self._kernel = driver, kernel
-        self._multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
-        section = heads_per_section(heads, int(lengths.max(initial=1)))
+        header = torch.tensor([len(tiles), 0, self.longest, 0], dtype=torch.int32)
+        self._plan = [
+            tensor.cuda()
+            for tensor in (
+                header,
+                torch.tensor(tiles),
+                torch.tensor(sequences),
+                torch.zeros(4, dtype=torch.int32),
+            )
+        ]
+        self._grid = torch.cuda.get_device_properties(0).multi_processor_count
+        arguments = Arguments(
+            plan=self._plan[0].data_ptr(),
+            tiles=self._plan[1].data_ptr(),
+            sequences=self._plan[2].data_ptr(),
+            counters=self._plan[3].data_ptr(),
+            heads=heads,
+            heads_per_kv_head=1,
+            query_heads=heads,
+            value_dim=instance.dim,
+            lse_head_stride=self.total,
+            lse=self.lse.data_ptr(),
+            scale=math.log2(math.e) / math.sqrt(instance.dim),
+            out_scale=1.0,
+        )
+        arguments.mask.bottom_right = 1
+        ragged = instance.driver.ragged_map
         self._arguments = (
-            Parameters(
-                self._tiles.data_ptr(),
-                self._count.data_ptr(),
-                self._counters.data_ptr(),
-                heads,
-                section,
-                1,
-                self.offsets.data_ptr(),
-                self.offsets.data_ptr(),
-                self.lse.data_ptr(),
-                self.total,
-                math.log2(math.e) / math.sqrt(DIM),
-                1.0,
-                0.0,
-            ),
-            driver.ragged_map(self.q, ROWS),
-            driver.ragged_map(self.k, KEYS),
-            driver.ragged_map(self.v, KEYS),
-            driver.ragged_map(self.out, 64),
+            arguments,
+            ragged(self.q, ROWS_OF_GROUP),
+            ragged(self.k, instance.keys),
+            ragged(self.v, instance.keys),
+            ragged(self.out, ROWS_OF_GROUP),
         )
         self._pointers = (ctypes.c_void_p * len(self._arguments))(
             *(ctypes.addressof(argument) for argument in self._arguments)
@@ -270,19 +357,17 @@ class Forward:
 
     def __call__(self) -> None:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self._driver.call(
-            "cuLaunchKernel",
-            self._kernel,
-            self._multiprocessors,
-            1,
-            1,
-            THREADS,
-            1,
-            1,
-            SHARED_BYTES,
-            stream,
-            self._pointers,
-            None,
+        shared = self.instance.shared_bytes
+        size = (self._grid, 1, 1, THREADS, 1, 1, shared, stream)
+        self.instance.driver.call(
+            "cuLaunchKernel", self.instance.kernel, *size, self._pointers, None
+        )
+
+    def flash_attention_2(self) -> object:
+        window = (-1, -1) if self.instance.mask == "full" else (-1, 0)
+        return varlen_attn(
+            *(self.q, self.k, self.v, self.offsets, self.offsets, self.longest, self.longest),
+            window_size=window,
         )
 
 
@@ -307,7 +392,10 @@ def worst_error(
             tensor[begin:end].double().transpose(0, 1)
             for tensor in (forward.q, forward.k, forward.v, forward.out)
         )
-        scores = q @ k.transpose(1, 2) / math.sqrt(DIM)
+        scores = q @ k.transpose(1, 2) / math.sqrt(forward.instance.dim)
+        if forward.instance.mask == "causal":
+            hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device="cuda").triu(1)
+            scores.masked_fill_(hidden, -math.inf)
         expected = scores.softmax(-1) @ v
         worst = max(worst, float((out - expected).norm() / expected.norm()))
         worst_lse = max(
@@ -336,11 +424,7 @@ def milliseconds(call: Callable[[], object], repetitions: int = 15) -> float:
     return float(statistics.median(times))
 
 
-def flash_attention_2(f: Forward, longest: int) -> object:
-    return varlen_attn(f.q, f.k, f.v, f.offsets, f.offsets, longest, longest)
-
-
-def check(driver: Driver, kernel: ctypes.c_void_p) -> None:
+def check(instance: Instance) -> None:
     generator = np.random.default_rng()
     batches = [
         np.array([17]),
@@ -351,9 +435,9 @@ def check(driver: Driver, kernel: ctypes.c_void_p) -> None:
         generator.integers(0, 130, 3000),
     ]
     for lengths in batches:
-        error, lse_error = worst_error(Forward(driver, kernel, lengths, heads=4, slack=64), lengths)
+        error, lse_error = worst_error(Forward(instance, lengths, heads=4, slack=64), lengths)
         print(
-            f"batch {len(lengths):5} longest {lengths.max():4}:"
+            f"d={instance.dim} {instance.mask} batch {len(lengths):5} longest {lengths.max():4}:"
             f" error {error:.1e}, log-sum-exp {lse_error:.1e}",
             flush=True,
         )
@@ -365,44 +449,44 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "workloads", nargs="*", metavar="workload", help=f"of {', '.join(ANCHORS)}; default all"
-    )
+    names = [row.name for row in ROWS]
+    parser.add_argument("rows", nargs="*", metavar="row", help=f"of {', '.join(names)}")
     parser.add_argument("--check", action="store_true", help="compare with float64 first")
     parser.add_argument("--output", type=Path, help="write the table there as Markdown")
+    parser.add_argument(
+        "--kernels", type=Path, default=ROOT / "kernels", help="another version of kernels/"
+    )
     options = parser.parse_args()
-    unknown = sorted(set(options.workloads) - set(ANCHORS))
+    unknown = sorted(set(options.rows) - set(names))
     if unknown:
-        parser.error(f"unknown workload {', '.join(unknown)}; known are {', '.join(ANCHORS)}")
+        parser.error(f"unknown row {', '.join(unknown)}; known are {', '.join(names)}")
+    rows = [row for row in ROWS if not options.rows or row.name in options.rows]
 
     driver = Driver()
-    module, kernel = ctypes.c_void_p(), (ctypes.c_void_p * 1)()
-    with tempfile.TemporaryDirectory() as folder:
-        driver.call(
-            "cuModuleLoad", ctypes.byref(module), str(compile_kernel(Path(folder))).encode()
-        )
-    driver.call("cuModuleEnumerateFunctions", kernel, 1, module)
-    function = ctypes.c_void_p(kernel[0])
-    max_dynamic_shared_bytes = 8
-    driver.call("cuFuncSetAttribute", function, max_dynamic_shared_bytes, SHARED_BYTES)
+    kinds = sorted({(row.dim, row.mask) for row in rows})
+    with ThreadPoolExecutor() as pool:
+        built = pool.map(lambda kind: Instance(driver, options.kernels, *kind), kinds)
+        instances = dict(zip(kinds, built, strict=True))
+    for instance in instances.values():
+        instance.load()
     if options.check:
-        check(driver, function)
+        for instance in instances.values():
+            check(instance)
 
     lines = [
-        "| workload | floor ms | ours ms | FA2 ms | ours / FA2 | FA3 / ours | % of floor |",
-        "|---|---|---|---|---|---|---|",
+        "| workload | heads | floor ms | ours ms | FA2 ms | ours / FA2 | FA3 / ours | % of floor |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for name in options.workloads or ANCHORS:
-        lengths = np.array([int(line) for line in (WORKLOADS / f"{name}.txt").read_text().split()])
-        forward = Forward(driver, function, lengths, heads=16 if name.startswith("llm") else 4)
-        longest = int(lengths.max())
+    for row in rows:
+        text = (WORKLOADS / f"{row.lengths}.txt").read_text()
+        lengths = np.array([int(line) for line in text.split()])
+        forward = Forward(instances[row.dim, row.mask], lengths, row.heads)
         ours = milliseconds(forward)
-        fa2 = milliseconds(partial(flash_attention_2, forward, longest), 7)
-        floor, anchor_fa2, anchor_fa3 = ANCHORS[name]
-        fa3 = fa2 * anchor_fa3 / anchor_fa2
+        fa2 = milliseconds(forward.flash_attention_2, 7)
+        fa3 = fa2 * row.fa3 / row.fa2
         lines.append(
-            f"| {name} | {floor:.3f} | {ours:.3f} | {fa2:.3f} | {ours / fa2:.2f} "
-            f"| {fa3 / ours:.2f} | {100 * floor / ours:.0f} |"
+            f"| {row.name} | {row.heads} | {row.floor:.3f} | {ours:.3f} | {fa2:.3f} "
+            f"| {ours / fa2:.2f} | {fa3 / ours:.2f} | {100 * row.floor / ours:.0f} |"
         )
         print(lines[-1], flush=True)
     print("\n".join(lines))

@@ -23,14 +23,14 @@ struct ForwardArguments {
   long long out_head_stride;
   int query_heads;
   int value_dim;       // columns of out
-  long long out_rows;  // rows of out and lse
+  long long lse_head_stride;
   float* lse;          // [query heads, out_rows], or null
 
   float scale;  // softmax: scale · log2(e)
   float out_scale;
   float leaky_slope;
   int out_scale_per_token;  // out_scales has one factor a row of out, else one a sequence
-  const float* out_scales;  // or null; multiplied with out_scale
+  const float* out_scales;  // multiplied with out_scale
   long long out_scales_stride;
 
   MaskArguments mask;

@@ -38,12 +38,13 @@ struct MaskArguments {
 // difference (docs/contract.md, "Masks").
 template <int kKind>
 JFA_HOST_DEVICE constexpr MaskParameters mask_of_sequence(const MaskArguments& mask,
-                                                          long long sequence, long long q_length,
-                                                          long long k_length) {
+                                                          long long sequence, Index q_length,
+                                                          Index k_length) {
   MaskParameters result;
-  const long long most = q_length + k_length + 1;
-  const auto bounded = [&](const MaskArgument& argument, long long least) {
-    return smaller(larger(argument.at(sequence), least), most);
+  const Index most = q_length + k_length + 1;
+  const auto bounded = [&](const MaskArgument& argument, Index least) {
+    const long long value = argument.at(sequence);
+    return static_cast<Index>(value < least ? least : value < most ? value : most);
   };
   result.kind = kKind;
   result.bottom_right = mask.bottom_right;
@@ -69,9 +70,8 @@ JFA_HOST_DEVICE constexpr MaskParameters mask_of_sequence(const MaskArguments& m
 // Keys that row `row` of the sequence sees; `out_row` is its row in out.
 template <int kKind>
 JFA_HOST_DEVICE constexpr RowIntervals mask_row(const MaskArguments& mask,
-                                                const MaskParameters& parameters, long long row,
-                                                long long out_row, long long q_length,
-                                                long long k_length) {
+                                                const MaskParameters& parameters, Index row,
+                                                long long out_row, Index q_length, Index k_length) {
   if constexpr (kKind == MaskParameters::intervals) {
     const int* bounds = mask.intervals + out_row * mask.interval_row_stride;
     const long long next = mask.interval_stride;

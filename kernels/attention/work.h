@@ -5,7 +5,7 @@
 namespace jfa::kernels {
 
 // One query sequence and the keys it uses, resolved from offsets, used lengths and kv_map, whatever
-// the layout. Rows count from the base address of their tensor in its row stride, less than 2³⁰;
+// the layout. Rows count from the base address of their tensor in its row stride, less than 2²⁹;
 // everything is clamped to the tensors, so that no wrong offset leads out of bounds.
 struct alignas(16) SequenceRows {
   int q_first;    // first row in q

@@ -20,6 +20,8 @@ struct Cursor {
       parity ^= 1;
     }
   }
+  // The slot of the position before.
+  TLX_DEVICE u32 last() const { return (slot == 0 ? kDepth : slot) - 1; }
 };
 
 // Two barriers a slot, full then empty; 16 bytes a slot.
@@ -73,23 +75,22 @@ struct TmaChannel {
     }
   };
 
+  // One tile at a time: registers are short where tiles are consumed.
   struct Consumer {
     const TmaChannel& channel;
-    Cursor<kDepth> arrived{};   // next slot to wait for
-    Cursor<kDepth> released{};  // next slot to give back
+    Cursor<kDepth> cursor{};
 
     // Waits for the next tile; returns its shared address.
     [[nodiscard]] TLX_DEVICE u32 wait() {
-      const u32 slot = arrived.slot;
-      ptx::mbarrier_wait(channel.barriers.full(slot), arrived.parity);
-      arrived.advance();
+      const u32 slot = cursor.slot;
+      ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity);
+      cursor.advance();
       return channel.tile(slot);
     }
 
-    // Gives the oldest tile back; every warp calls it once, after its last read.
-    TLX_DEVICE void release(bool one_lane) {
-      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(released.slot));
-      released.advance();
+    // Gives the tile of the last wait() back; every warp calls it once, after its last read.
+    TLX_DEVICE void release(bool one_lane) const {
+      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(cursor.last()));
     }
   };
 };
@@ -127,20 +128,20 @@ struct ValueChannel {
 
   struct Consumer {
     const ValueChannel& channel;
-    Cursor<kDepth> arrived{};   // next value to wait for
-    Cursor<kDepth> released{};  // next value to give back
+    Cursor<kDepth> cursor{};
 
+    // Waits for the next value; it may be read until it is released.
     [[nodiscard]] TLX_DEVICE const Value* wait() {
-      const u32 slot = arrived.slot;
-      ptx::mbarrier_wait(channel.barriers.full(slot), arrived.parity);
-      arrived.advance();
+      const u32 slot = cursor.slot;
+      ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity);
+      cursor.advance();
       return channel.values + slot;
     }
 
-    // Gives the oldest value back; every warp calls it once, after its last read.
-    TLX_DEVICE void release(bool one_lane) {
-      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(released.slot));
-      released.advance();
+    // Gives a value back, in the order of arrival; every warp calls it once, after its last read.
+    TLX_DEVICE void release(const Value* value, bool one_lane) const {
+      const u32 slot = static_cast<u32>(value - channel.values);
+      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(slot));
     }
   };
 };

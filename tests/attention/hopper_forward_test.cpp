@@ -166,14 +166,14 @@ class HopperForward : public ::testing::TestWithParam<const char*> {
     arguments.heads = arguments.query_heads = heads;
     arguments.heads_per_kv_head = 1;
     arguments.value_dim = kDim;
-    arguments.out_rows = batch.total();
+    arguments.lse_head_stride = batch.total();
     arguments.lse = static_cast<float*>(lse.data());
     arguments.scale = static_cast<float>(1.4426950408889634 / std::sqrt(double{kDim}));
     arguments.out_scale = 1;
     const runtime::Kernel& kernel = context_->kernel(
         "attention/sm90/forward.cu",
         "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
-        "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1>>");
+        "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1, false>>");
     const unsigned shared = kernels::sm90::forward_shared_bytes(kShape);
     // Fewer CTAs than tiles, so that every CTA takes several.
     const unsigned grid = std::max<unsigned>(

@@ -27,7 +27,7 @@ using namespace jfa::tlx;
 
 // What one instance of the kernel is compiled for. kMask is a MaskParameters::Kind.
 template <typename ElementT, u32 kDimV, u32 kValueDimV, Activation kActivationV, int kMaskV,
-          u32 kPackedV>
+          u32 kPackedV, bool kOutScalesV>
 struct ForwardConfig {
   using Element = ElementT;
   static constexpr ForwardShape kShape = forward_shape(kDimV, kValueDimV);
@@ -38,6 +38,7 @@ struct ForwardConfig {
   static constexpr Activation kActivation = kActivationV;
   static constexpr bool kSoftmax = kActivation == Activation::softmax;
   static constexpr int kMask = kMaskV;
+  static constexpr bool kOutScales = kOutScalesV;  // factors of out by sequence or row
   static constexpr bool kTwoIntervals = has_two_intervals(kMask);
 
   static constexpr u32 kGroups = 2;  // compute warpgroups

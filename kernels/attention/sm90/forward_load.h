@@ -144,7 +144,7 @@ TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& cha
     const i32 gap_first = work.tile.k_first + work.tile.gap_begin;
     const i32 gap = work.tile.gap_end - work.tile.gap_begin;
     i32 key_first = work.tile.k_first + work.tile.k_begin;
-    work_in.release(true);
+    work_in.release(&work, true);
     for (i32 block = 0; block < blocks; ++block) {
       if (key_first == gap_first) key_first += gap;
       const auto slot = keys.acquire();

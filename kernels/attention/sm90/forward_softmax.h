@@ -43,8 +43,9 @@ TLX_DEVICE void sequences_of_rows(const ForwardArguments& p, const TileWork& til
   }
 }
 
+template <typename Config>
 TLX_DEVICE float output_factor(const ForwardArguments& p, i32 sequence, i32 out_row) {
-  if (p.out_scales == nullptr) return p.out_scale;
+  if constexpr (!Config::kOutScales) return p.out_scale;
   const i64 index = p.out_scale_per_token != 0 ? out_row : sequence;
   return p.out_scale * p.out_scales[index * p.out_scales_stride];
 }
@@ -59,9 +60,9 @@ struct Row {
 template <typename Config>
 TLX_DEVICE Row row_of_tile(const ForwardArguments& p, const TileWork& tile, const SequenceInTile& s,
                            u32 row, i32 token) {
-  if (row >= Config::kUsedRows || token >= tile.rows) return {{0, 1 << 30, 0, 0}, 0};
+  if (row >= Config::kUsedRows || token >= tile.rows) return {{0, 1 << 30, 0, 0}, p.out_scale};
   const i32 out_row = tile.out_first + token, sequence = tile.sequence + s.index;
-  const float factor = output_factor(p, sequence, out_row);
+  const float factor = output_factor<Config>(p, sequence, out_row);
   if constexpr (Config::kMask == MaskParameters::full) {
     return {{s.k_begin, s.k_end, s.k_end, s.k_end}, factor};
   } else {
@@ -77,26 +78,23 @@ TLX_DEVICE Row row_of_tile(const ForwardArguments& p, const TileWork& tile, cons
 }
 
 // Writes the keys of this warp's rows to `keys` (of the warpgroup) and the output factors of this
-// thread's two rows; returns the key from which on every row of the warp has begun.
+// thread's two rows.
 template <typename Config>
-TLX_DEVICE i32 start_rows(const ForwardArguments& p, const TileWork& tile, RowKeys* keys,
-                          float (&factor)[2], u32 group, u32 thread) {
+TLX_DEVICE void start_rows(const ForwardArguments& p, const TileWork& tile, RowKeys* keys,
+                           float (&factor)[2], u32 group, u32 thread) {
   const u32 row[2] = {Accumulator<16>::row(thread, 0), Accumulator<16>::row(thread, 1)};
   const i32 token[2] = {static_cast<i32>(group * Config::kTokens + row[0] % Config::kTokens),
                         static_cast<i32>(group * Config::kTokens + row[1] % Config::kTokens)};
   SequenceInTile sequences[2];
   sequences_of_rows(p, tile, token, thread % kWarpThreads, sequences);
-  i32 begun = 0;
   ptx::warp_sync();  // the rows of the tile before have been read
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
     const Row start = row_of_tile<Config>(p, tile, sequences[half], row[half], token[half]);
     factor[half] = start.factor;
-    begun = begun > start.keys.low ? begun : start.keys.low;
     if (thread % 4 == 0) keys[row[half]] = start.keys;
   }
   ptx::warp_sync();
-  return ptx::warp_max(begun);
 }
 
 // Online-softmax state of this thread's two rows. Sums are over this thread's columns until the
@@ -106,39 +104,37 @@ struct RowState {
   float sum[2];
 };
 
-// Hides the keys that a row may not see. Where all rows of the warp have begun, the usual case, one
-// comparison an element with a constant is enough; otherwise both ends are tested.
+// Bit e says whether element e of this thread's row lies below key `end`, which counts from the
+// thread's first column: element e is key e / 2 · 8 + e % 2, 32 elements cover 128 keys.
+TLX_DEVICE u32 elements_below(i32 end) {
+  if (end <= 0) return 0;
+  if (end >= 128 - 6) return ~0U;
+  const u32 within = end % 8 < 2 ? end % 8 : 2;
+  return (1U << (end / 8 * 2 + within)) - 1;
+}
+
+// Hides the keys that a row may not see. The visible elements of 128 keys are one word of bits, so
+// that any mask costs one test an element and no registers for bounds.
 template <typename Config, u32 kKeys>
-TLX_DEVICE void mask_scores(Accumulator<kKeys>& scores, const RowKeys* row_keys, bool begun,
-                            i32 first_key, u32 thread) {
+TLX_DEVICE void mask_scores(Accumulator<kKeys>& scores, const RowKeys* row_keys, i32 first_key,
+                            u32 thread) {
   constexpr float kHidden = Config::kSoftmax ? kNegativeInfinity : 0.0F;
+  constexpr u32 kElements = 32;  // of a word
   const i32 column = first_key + static_cast<i32>(thread % 4 * 2);
-  const RowKeys rows[2] = {row_keys[Accumulator<16>::row(thread, 0)],
-                           row_keys[Accumulator<16>::row(thread, 1)]};
-  const i32 low[2] = {rows[0].low - column, rows[1].low - column};
-  const i32 high[2] = {rows[0].high - column, rows[1].high - column};
-  if constexpr (Config::kTwoIntervals) {
-    const i32 low2[2] = {rows[0].low2 - column, rows[1].low2 - column};
-    const i32 high2[2] = {rows[0].high2 - column, rows[1].high2 - column};
 #pragma unroll
-    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-      const u32 half = Accumulator<kKeys>::half(i);
-      const i32 key = i / 4 * 8 + i % 2;
-      const bool seen =
-          (key >= low[half] && key < high[half]) || (key >= low2[half] && key < high2[half]);
-      if (!seen) scores.d[i] = kHidden;
-    }
-  } else {
+  for (u32 half = 0; half < 2; ++half) {
+    const RowKeys row = row_keys[Accumulator<16>::row(thread, half)];
 #pragma unroll
-    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-      const i32 key = i / 4 * 8 + i % 2;  // from `column`
-      if (key >= high[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
-    }
-    if (begun) return;
+    for (u32 word = 0; word * kElements < kKeys / 4; ++word) {
+      const i32 start = column + static_cast<i32>(word * 128);
+      u32 seen = elements_below(row.high - start) & ~elements_below(row.low - start);
+      if constexpr (Config::kTwoIntervals)
+        seen |= elements_below(row.high2 - start) & ~elements_below(row.low2 - start);
 #pragma unroll
-    for (u32 i = 0; i < Accumulator<kKeys>::kRegisters; ++i) {
-      const i32 key = i / 4 * 8 + i % 2;
-      if (key < low[Accumulator<kKeys>::half(i)]) scores.d[i] = kHidden;
+      for (u32 e = 0; e < kElements && word * kElements + e < kKeys / 4; ++e) {
+        float& score = scores.d[(word * kElements + e) / 2 * 4 + half * 2 + e % 2];
+        if ((seen & (1U << e)) == 0) score = kHidden;
+      }
     }
   }
 }
@@ -227,7 +223,7 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
         const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2
                                   : kNegativeInfinity;
         const i64 head = work.head * static_cast<i32>(Config::kPacked) + row / Config::kTokens;
-        p.lse[head * p.out_rows + work.tile.out_first + token] = lse;
+        p.lse[head * p.lse_head_stride + work.tile.out_first + token] = lse;
       }
     }
   }
@@ -271,7 +267,6 @@ struct SoftmaxRole {
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
-  i32 rows_begun = 0;  // every row of the warp has begun to see keys at this one
   u32 query_slot = 0, query_tile = 0, key_tile = 0, value_tile = 0;
 
   // The next step: its tile, and its block among the tile's blocks.
@@ -326,7 +321,7 @@ struct SoftmaxRole {
     }
     if (masked) {
       const i32 key = first_key<Config>(next->tile, block);
-      mask_scores<Config>(scores, rows(), rows_begun <= key, key, thread);
+      mask_scores<Config>(scores, rows(), key, thread);
     }
     if constexpr (Config::kSoftmax) {
       online_softmax(scores, state, shrink, p.scale);
@@ -415,21 +410,27 @@ struct SoftmaxRole {
   TLX_DEVICE void change_tile() {
     Accumulator<kKeys> scores;
     if (has_next) {
-      query_slot = queries.arrived.slot;
+      query_slot = queries.cursor.slot;
       (void)queries.wait();
       query_tile = channels.group_tile(query_slot, group);
       key_tile = keys.wait();
     }
+    float shrink[2], next_factor[2] = {};
+    const auto start = [&] {
+      start_rows<Config>(p, next->tile, rows(), next_factor, group, thread);
+    };
+    // Simple masks are worked out under the products; for the others registers do not suffice
+    // there.
+    if constexpr (kScores && Config::kTwoIntervals) start();
     take_turn();
     if constexpr (kScores) issue_scores(scores);
     if (has_current) value_tile = values.wait();
     if constexpr (kValues) issue_values();
     pass_turn();
 
-    float shrink[2], next_factor[2] = {};
     const RowState finished = state;
     if constexpr (kScores) {
-      rows_begun = start_rows<Config>(p, next->tile, rows(), next_factor, group, thread);
+      if constexpr (!Config::kTwoIntervals) start();
       state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
@@ -452,7 +453,7 @@ struct SoftmaxRole {
     if (has_current) {
       ptx::warp_sync();
       if (one_lane) ptx::mbarrier_arrive(channels.filled(current_slot));
-      work_in.release(one_lane);
+      work_in.release(current, one_lane);
     }
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;

@@ -30,7 +30,7 @@ TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& ou
                           work.tile.out_first + work.tile.rows);
       }
     }
-    work_in.release(true);
+    work_in.release(&work, true);
     ptx::bulk_commit_group();
     ptx::bulk_wait_group_read<0>();
     ptx::mbarrier_arrive(channels.queries.barriers.empty(slots.slot));
@@ -57,7 +57,7 @@ TLX_DEVICE void zero_role(const ForwardArguments& p, u32 worker, u32 workers, u3
       }
       if (p.lse == nullptr) continue;
       for (i32 head = lane; head < p.query_heads; head += kWarpThreads)
-        p.lse[head * p.out_rows + row] = kNegativeInfinity;
+        p.lse[head * p.lse_head_stride + row] = kNegativeInfinity;
     }
   }
 }
