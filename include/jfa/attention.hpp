@@ -130,6 +130,10 @@ struct Execution {
   // irrelevant before and after.
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
+  // CPU: threads of the host program in place of the library's own (oneTBB), so that two pools do
+  // not fight for the cores. Calls body(state) on up to `threads` threads at once, one of them the
+  // caller's, and returns when all calls have returned; `body` does not throw.
+  void (*run_on_threads)(int threads, void (*body)(void* state), void* state) = nullptr;
   // Also keep NaN and Inf of other sequences' valid rows out of a sequence's result, at the price
   // of no packing.
   bool strict_isolation = false;

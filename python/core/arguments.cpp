@@ -175,6 +175,9 @@ void bind_execution(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("device", &Execution::device)
       .def_rw("threads", &Execution::threads)
+      .def(
+          "use_openmp", [](Execution& execution) { execution.run_on_threads = openmp_threads(); },
+          "Run on the OpenMP threads of this process, which are PyTorch's, if there are any.")
       .def_rw("strict_isolation", &Execution::strict_isolation);
 }
 

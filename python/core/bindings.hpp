@@ -9,4 +9,8 @@ void bind_arguments(nanobind::module_& module);  // tensors, masks, biases, argu
 void bind_attention(nanobind::module_& module);  // plan, forward, backward, reference
 void bind_problem(nanobind::module_& module);    // one-line problems, check
 
+// How a call runs on the threads of the process's OpenMP runtime; null where there is none.
+using RunOnThreads = void (*)(int threads, void (*body)(void* state), void* state);
+RunOnThreads openmp_threads();
+
 }  // namespace jfa::python

@@ -56,6 +56,7 @@ def execution_on(device: torch.device, threads: int, strict_isolation: bool) -> 
     execution = _core.Execution()
     execution.device = _core.parse_device(str(device))
     execution.threads = threads if threads > 0 else torch.get_num_threads()
+    execution.use_openmp()
     execution.strict_isolation = strict_isolation
     return execution
 
@@ -162,46 +163,68 @@ def _backward_fake(*flat: Any) -> tuple[Tensor, ...]:
     return tuple(_new_gradients(Arguments(*flat[:_COUNT]), flat[-1]))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    a = Arguments(*inputs[:_COUNT])
-    out, lse = output
+def _save(ctx: Any, a: Arguments, deterministic: bool | None, out: Tensor, lse: Tensor) -> None:
     ctx.mark_non_differentiable(lse)
     is_tensor = [isinstance(value, Tensor) for value in a]
     ctx.is_tensor = is_tensor
     ctx.others = [None if tensor else value for value, tensor in zip(a, is_tensor, strict=True)]
-    ctx.deterministic = inputs[_COUNT]
+    ctx.deterministic = deterministic
     # Elementwise activations need nothing of the forward pass.
     results = (out, lse) if a.activation == "softmax" else (None, None)
     ctx.save_for_backward(*(value for value in a if isinstance(value, Tensor)), *results)
 
 
-def _apply_backward(ctx: Any, d_out: Tensor, _d_lse: Tensor) -> tuple[Tensor | None, ...]:
+def _apply_backward(ctx: Any, d_out: Tensor) -> list[Tensor | None]:
+    """Gradients of the differentiable arguments."""
     *tensors, out, lse = ctx.saved_tensors
     remaining = iter(tensors)
     flat = [
         next(remaining) if tensor else value
         for tensor, value in zip(ctx.is_tensor, ctx.others, strict=True)
     ]
-    count = len(DIFFERENTIABLE)
-    needed = list(ctx.needs_input_grad[:count])
+    needed = list(ctx.needs_input_grad[1 : 1 + len(DIFFERENTIABLE)])
     gradients = backward(*flat, out, lse, d_out, ctx.deterministic, needed)
-    wanted = (
+    return [
         gradient.to(argument.dtype) if need else None
         for gradient, argument, need in zip(gradients, flat, needed, strict=False)
-    )
-    return (*wanted, *(None for _ in range(_COUNT + 1 - count)))
+    ]
 
 
-def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    pass
+def _below_autograd(operator: Any, keys: Any, flat: tuple[Any, ...]) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & torch._C._after_autograd_keyset, *flat)
 
 
-def _refuse_double_backward(ctx: Any, *gradients: Tensor) -> None:
-    raise _core.Unsupported(
-        "jagged_attention: double backward (a gradient of a gradient) is not supported; take "
-        "first-order gradients without create_graph=True, or write this layer with PyTorch's own "
-        "operations"
-    )
+# What torch.library.register_autograd would make of these two, but for its time: it looks up each
+# argument in a new list of all arguments, which takes 0.5 ms of every call.
+
+
+class _ForwardFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, keys: Any, *flat: Any) -> tuple[Tensor, Tensor]:
+        out, lse = _below_autograd(forward, keys, flat)
+        _save(ctx, Arguments(*flat[:_COUNT]), flat[_COUNT], out, lse)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor, _d_lse: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = _apply_backward(ctx, d_out)
+        return (None, *gradients, *(None for _ in range(_COUNT + 1 - len(gradients))))
+
+
+class _BackwardFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, keys: Any, *flat: Any) -> tuple[Tensor, ...]:
+        gradients: tuple[Tensor, ...] = _below_autograd(backward, keys, flat)
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise _core.Unsupported(
+            "jagged_attention: double backward (a gradient of a gradient) is not supported; take "
+            "first-order gradients without create_graph=True, or write this layer with PyTorch's "
+            "own operations"
+        )
 
 
 # --------------------------------------------------------------------------------- plan and lengths
@@ -232,9 +255,36 @@ def _offsets_from_lengths_fake(lengths: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------- registration
 
 
-def _define(name: str, schema: str, real: Callable[..., Any], fake: Callable[..., Any]) -> Any:
-    operator = torch.library.custom_op(f"jfa::{name}", real, mutates_args=(), schema=schema)
-    operator.register_fake(fake)
+_library: Any = torch.library.Library("jfa", "DEF")  # type: ignore[no-untyped-call]
+
+
+def _define(
+    name: str,
+    schema: str,
+    real: Callable[..., Any],
+    fake: Callable[..., Any],
+    function: Any = None,
+) -> Any:
+    """The operator jfa::name, differentiable by ``function``, a torch.autograd.Function."""
+    # A compiler must hand over tensors as they are: their last stride is 1.
+    exact = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+    _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag, exact))
+    _library.impl(name, real, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"jfa::{name}", fake, lib=_library)
+    operator = getattr(torch.ops.jfa, name).default
+    if function is not None:
+
+        def differentiable(keys: Any, *flat: Any) -> Any:
+            if torch.is_grad_enabled() and torch._C._any_requires_grad(*flat):
+                if torch._C._are_functorch_transforms_active():
+                    raise _core.Unsupported(
+                        "jagged_attention: PyTorch cannot differentiate an operator written in Python in "
+                        "torch.func.grad, vjp or jacrev; use backward or torch.autograd.grad"
+                    )
+                return function.apply(keys, *flat)
+            return _below_autograd(operator, keys, flat)
+
+        _library.impl(name, differentiable, "Autograd", with_keyset=True)
     return operator
 
 
@@ -243,6 +293,7 @@ forward = _define(
     f"({SCHEMA}, bool? deterministic) -> (Tensor, Tensor)",
     lambda *flat: _forward(*flat[:_COUNT]),
     lambda *flat: _forward_fake(*flat[:_COUNT]),
+    _ForwardFunction,
 )
 backward = _define(
     "attention_backward",
@@ -250,6 +301,7 @@ backward = _define(
     f"({', '.join(['Tensor'] * len(DIFFERENTIABLE))})",
     _backward,
     _backward_fake,
+    _BackwardFunction,
 )
 make_plan = _define("make_plan", f"({SCHEMA}) -> Tensor", _make_plan, _make_plan_fake)
 _offsets_operator = _define(
@@ -258,9 +310,6 @@ _offsets_operator = _define(
     _offsets_from_lengths,
     _offsets_from_lengths_fake,
 )
-
-forward.register_autograd(_apply_backward, setup_context=_save)
-backward.register_autograd(_refuse_double_backward, setup_context=_save_nothing)
 
 
 def offsets_from_lengths(lengths: Tensor) -> Tensor:

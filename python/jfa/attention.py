@@ -419,7 +419,7 @@ def _refuse_forward_mode(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> None:
     if any(tangent is not None for tangent in tangents):
         raise Unsupported(
             "jagged_attention: forward-mode differentiation (torch.func.jvp, forward_ad) is not "
-            "supported; use reverse mode (backward, torch.autograd.grad, torch.func.vjp)"
+            "supported; use reverse mode (backward, torch.autograd.grad)"
         )
 
 

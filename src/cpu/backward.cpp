@@ -15,7 +15,8 @@
 namespace jfa::cpu {
 namespace {
 
-void write_rows_without_work(const BackwardArgs& args, const detail::Call& call, int workers) {
+void write_rows_without_work(const BackwardArgs& args, const detail::Call& call,
+                             const Execution& execution) {
   std::vector<RowSpan> q_rows;
   std::vector<RowSpan> k_rows;
   const auto index_of = [](Layout layout, std::int64_t index) {
@@ -29,14 +30,14 @@ void write_rows_without_work(const BackwardArgs& args, const detail::Call& call,
                       sequence.k_length});
   }
   if (args.d_q.present()) {
-    zero_rows_outside(args.d_q, args.q_sequences.layout, std::move(q_rows), workers);
+    zero_rows_outside(args.d_q, args.q_sequences.layout, std::move(q_rows), execution);
   }
-  if (args.d_k.present()) zero_rows_outside(args.d_k, args.kv_sequences.layout, k_rows, workers);
-  if (args.d_v.present()) zero_rows_outside(args.d_v, args.kv_sequences.layout, k_rows, workers);
-  if (args.d_bias_dense.present()) zero_tensor(args.d_bias_dense, workers);
-  if (args.d_alibi_slopes.present()) zero_tensor(args.d_alibi_slopes, workers);
-  if (args.d_position_table.present()) zero_tensor(args.d_position_table, workers);
-  if (args.d_time_table.present()) zero_tensor(args.d_time_table, workers);
+  if (args.d_k.present()) zero_rows_outside(args.d_k, args.kv_sequences.layout, k_rows, execution);
+  if (args.d_v.present()) zero_rows_outside(args.d_v, args.kv_sequences.layout, k_rows, execution);
+  if (args.d_bias_dense.present()) zero_tensor(args.d_bias_dense, execution);
+  if (args.d_alibi_slopes.present()) zero_tensor(args.d_alibi_slopes, execution);
+  if (args.d_position_table.present()) zero_tensor(args.d_position_table, execution);
+  if (args.d_time_table.present()) zero_tensor(args.d_time_table, execution);
 }
 
 // Adds up what the slots hold, always in the order of the slots.
@@ -141,7 +142,7 @@ std::size_t backward_scratch_bytes(const BackwardArgs& args, const detail::Call&
 
 void backward(const BackwardArgs& args, const detail::Call& call, const detail::PlanData& plan,
               const Execution& execution) {
-  write_rows_without_work(args, call, thread_count(execution.threads));
+  write_rows_without_work(args, call, execution);
   const BackwardSchedule schedule = schedule_backward(args, call, plan, execution);
   if (schedule.items.empty()) return;
 
@@ -156,7 +157,7 @@ void backward(const BackwardArgs& args, const detail::Call& call, const detail::
   BackwardContext context{make_context(args, call, plan), args, schedule.direct_d_q,
                           schedule.dense_in_keys};
   run_tasks(
-      static_cast<std::int64_t>(schedule.items.size()), schedule.workers,
+      execution, static_cast<std::int64_t>(schedule.items.size()), schedule.workers,
       [&](std::int64_t index, int worker) {
         const BackwardItem& item = schedule.items[static_cast<std::size_t>(index)];
         const BackwardScratch scratch(

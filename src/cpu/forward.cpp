@@ -13,7 +13,8 @@ namespace jfa::cpu {
 namespace {
 
 // Slack, holes and sequences without keys: out 0, lse −∞.
-void write_rows_without_work(const ForwardArgs& args, const detail::Call& call, int workers) {
+void write_rows_without_work(const ForwardArgs& args, const detail::Call& call,
+                             const Execution& execution) {
   const bool jagged = args.q_sequences.layout == Layout::jagged;
   std::vector<RowSpan> rows;
   std::vector<RowSpan> lse_rows;
@@ -23,7 +24,7 @@ void write_rows_without_work(const ForwardArgs& args, const detail::Call& call, 
     lse_rows.push_back({0, sequence.out_row, sequence.q_length});
   }
   zero_rows_outside(args.out, detail::out_layout(args.q_sequences.layout), std::move(rows),
-                    workers);
+                    execution);
   if (args.lse.present() && args.activation == Activation::softmax) {
     fill_lse_outside(args.lse, std::move(lse_rows), -std::numeric_limits<float>::infinity());
   }
@@ -43,14 +44,14 @@ void forward(const ForwardArgs& args, const detail::Call& call, const detail::Pl
   const std::size_t each = ForwardScratch(call, blocking, nullptr).bytes;
   const auto tasks = static_cast<std::int64_t>(plan.tiles.size()) * call.heads;
   const int threads = thread_count(execution.threads);
-  write_rows_without_work(args, call, threads);
+  write_rows_without_work(args, call, execution);
   if (tasks == 0) return;
 
   const int workers =
       static_cast<int>(std::min<std::int64_t>(affordable_workers(threads, each, 64), tasks));
   const Workspace workspace(execution, each * static_cast<std::size_t>(workers));
   const Context context = make_context(args, call, plan);
-  run_tasks(tasks, workers, [&](std::int64_t index, int worker) {
+  run_tasks(execution, tasks, workers, [&](std::int64_t index, int worker) {
     const ForwardScratch scratch(call, blocking,
                                  workspace.at(each * static_cast<std::size_t>(worker)));
     run_forward_tile(context, args, plan.tiles[static_cast<std::size_t>(index / call.heads)],

@@ -43,8 +43,9 @@ constexpr std::int64_t kElementsPerTask = 1 << 16;
 }  // namespace
 
 void zero_rows_outside(const Tensor& tensor, Layout layout, std::vector<RowSpan> written,
-                       int workers) {
+                       const Execution& execution) {
   if (tensor.elements() == 0) return;
+  const int workers = thread_count(execution.threads);
   const std::size_t axis = layout == Layout::dense ? 1 : 0;
   const std::int64_t heads = tensor.shape[axis + 1];
   const std::int64_t width = tensor.shape[axis + 2];
@@ -56,7 +57,7 @@ void zero_rows_outside(const Tensor& tensor, Layout layout, std::vector<RowSpan>
       pieces.push_back({gap.index, gap.first + row, std::min(step, gap.count - row)});
     }
   }
-  run_tasks(static_cast<std::int64_t>(pieces.size()), workers, [&](std::int64_t i, int) {
+  run_tasks(execution, static_cast<std::int64_t>(pieces.size()), workers, [&](std::int64_t i, int) {
     const RowSpan& piece = pieces[static_cast<std::size_t>(i)];
     for (std::int64_t row = piece.first; row < piece.first + piece.count; ++row) {
       for (std::int64_t head = 0; head < heads; ++head) {
@@ -77,8 +78,9 @@ void fill_lse_outside(const Tensor& lse, std::vector<RowSpan> written, float val
   }
 }
 
-void zero_tensor(const Tensor& tensor, int workers) {
+void zero_tensor(const Tensor& tensor, const Execution& execution) {
   if (tensor.elements() == 0) return;
+  const int workers = thread_count(execution.threads);
   Tensor view = tensor;  // rank 4
   while (view.rank < 4) {
     for (int axis = 3; axis > 0; --axis) {
@@ -93,7 +95,7 @@ void zero_tensor(const Tensor& tensor, int workers) {
   const std::int64_t rows = view.shape[0] * view.shape[1] * view.shape[2];
   const std::int64_t step = std::max<std::int64_t>(1, kElementsPerTask / view.shape[3]);
   const auto bytes = size_of(view.dtype);
-  run_tasks((rows + step - 1) / step, workers, [&](std::int64_t task, int) {
+  run_tasks(execution, (rows + step - 1) / step, workers, [&](std::int64_t task, int) {
     for (std::int64_t row = task * step; row < std::min(rows, (task + 1) * step); ++row) {
       const std::int64_t c = row % view.shape[2];
       const std::int64_t b = row / view.shape[2] % view.shape[1];

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "jfa/attention.hpp"
 #include "jfa/tensor.hpp"
 
 namespace jfa::cpu {
@@ -22,12 +23,12 @@ struct RowSpan {
 // Writes zeros to all rows of `tensor` but those in `written`, which need not be sorted and may
 // repeat.
 void zero_rows_outside(const Tensor& tensor, Layout layout, std::vector<RowSpan> written,
-                       int workers);
+                       const Execution& execution);
 
 // Writes `value` to the columns of lse [heads, rows] outside `written` (spans with index 0).
 void fill_lse_outside(const Tensor& lse, std::vector<RowSpan> written, float value);
 
 // Writes zeros to every element of a tensor with any strides.
-void zero_tensor(const Tensor& tensor, int workers);
+void zero_tensor(const Tensor& tensor, const Execution& execution);
 
 }  // namespace jfa::cpu

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -33,6 +37,26 @@ def test_thread_count_does_not_change_bits() -> None:
     for threads in (2, 3, 8):
         many = forward_and_backward(batch, threads=threads, deterministic=True)
         assert all(torch.equal(a, b) for a, b in zip(one, many, strict=True))
+
+
+def test_threads_are_those_of_torch() -> None:
+    """PyTorch's threads spin after each call; those of a second pool would wait for them."""
+    program = """
+import os, torch, jfa
+rows = torch.randn(2000, 2, 32)
+offsets = torch.arange(0, 2001, 100)
+torch.set_num_threads(3)
+(torch.randn(500, 500) @ torch.randn(500, 500)).exp()
+before = len(os.listdir("/proc/self/task"))
+jfa.jagged_attention(rows, rows, rows, offsets)
+print(before, len(os.listdir("/proc/self/task")))
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(jfa.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, env=environment
+    )
+    before, after = run.stdout.split()
+    assert before == after
 
 
 def test_default_thread_count_is_that_of_torch() -> None:

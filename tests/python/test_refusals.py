@@ -244,6 +244,14 @@ def test_forward_mode() -> None:
         attention(torch.autograd.forward_ad.make_dual(q, q))
 
 
+def test_functional_transforms() -> None:
+    def total(q: Tensor) -> Tensor:
+        return jfa.jagged_attention(q, K, K, OFFSETS).sum()
+
+    with pytest.raises(NotImplementedError, match=r"torch.func.grad, .* use backward"):
+        torch.func.grad(total)(torch.randn(8, 2, 16))
+
+
 def test_gradient_of_out_scale() -> None:
     factors = torch.ones(3, requires_grad=True)
     with pytest.raises(NotImplementedError, match=r"out_scale: requires a gradient"):
