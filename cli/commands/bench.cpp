@@ -9,8 +9,10 @@
 
 #include "commands/commands.hpp"
 #include "commands/problem_list.hpp"
-#include "jfa/error.hpp"
+#include "jfa/jfa.hpp"
+#include "jfa/runtime.hpp"
 #include "measure/floor.hpp"
+#include "measure/gpu_peak.hpp"
 #include "measure/timer.hpp"
 #include "terminal/progress.hpp"
 #include "terminal/style.hpp"
@@ -38,6 +40,8 @@ struct Timing {
   double share() const { return floor / median; }
 };
 
+constexpr std::size_t kFewest = 3;
+
 // A backward problem measures the backward pass alone, a forward problem the forward pass.
 Timing measure(const NamedProblem& named, const Execution& execution, const MachinePeak& peak,
                double seconds) {
@@ -56,7 +60,6 @@ Timing measure(const NamedProblem& named, const Execution& execution, const Mach
     }
   };
 
-  constexpr std::size_t kFewest = 3;
   run();  // warm-up
   std::vector<double> times;
   for (double total = 0; times.size() < kFewest || total < seconds; total += times.back()) {
@@ -67,6 +70,52 @@ Timing measure(const NamedProblem& named, const Execution& execution, const Mach
   timing.fastest = *std::min_element(times.begin(), times.end());
   timing.work = backward ? backward_work(instance.backward(), plan.statistics())
                          : forward_work(instance.forward(), plan.statistics());
+  timing.floor = floor_seconds(timing.work, peak);
+  return timing;
+}
+
+// Seconds of `run` by events of the device.
+template <typename Run>
+double device_seconds_of(runtime::Context& context, const Run& run) {
+  runtime::Event start(context);
+  runtime::Event end(context);
+  start.record();
+  run();
+  end.record();
+  end.synchronize();
+  return end.milliseconds_since(start) * 1e-3;
+}
+
+// Times between events in the stream. The L2 cache is overwritten before every run, as other layers
+// would: each input comes from memory.
+Timing measure_on_device(const NamedProblem& named, const Execution& execution,
+                         const MachinePeak& peak, double seconds) {
+  ProblemInstance instance(named.problem);
+  if (named.problem.direction == Direction::backward) {
+    attention_backward(instance.backward(), execution);  // says that there is none yet
+  }
+  const DeviceInstance copy(instance, execution.device);
+  runtime::Context& context = runtime::open(execution.device);
+  Timing timing;
+  timing.line = named.line;
+  Plan plan = make_plan(copy.forward(), execution);  // compiles
+  const runtime::Buffer memory(context, plan_bytes(copy.forward(), execution));
+  Execution planning = execution;
+  planning.plan_memory = memory.data();
+  planning.plan_memory_bytes = memory.bytes();
+  timing.plan = device_seconds_of(context, [&] { plan = make_plan(copy.forward(), planning); });
+  const auto run = [&] { attention_forward(copy.forward(), execution, &plan); };
+  run();  // warm-up
+  const runtime::Buffer flushed(context, 2 * static_cast<std::size_t>(context.info().l2_bytes));
+  std::vector<double> times;
+  for (double total = 0; times.size() < kFewest || total < seconds; total += times.back()) {
+    context.fill(flushed.data(), 0, flushed.bytes());
+    times.push_back(device_seconds_of(context, run));
+  }
+  timing.runs = times.size();
+  timing.median = median_of(times);
+  timing.fastest = *std::min_element(times.begin(), times.end());
+  timing.work = forward_work(copy.forward(), plan.statistics());
   timing.floor = floor_seconds(timing.work, peak);
   return timing;
 }
@@ -94,31 +143,58 @@ Json json_of(const Timing& timing) {
           {"bytes", timing.work.bytes}};
 }
 
+// What times are compared with, and how the machine is introduced.
+struct Machine {
+  MachinePeak peak;
+  std::string text;
+  Json json;
+};
+
+Machine cpu_machine(int threads) {
+  const MachinePeak peak = measure_peak(threads);
+  return {peak,
+          fmt::format(
+              "{}, {}, {} threads: {:.1f} GFLOP/s (float32 multiply-add), {:.1f} GB/s (read)",
+              processor_name(), peak.target, peak.threads, peak.flops / 1e9, peak.bandwidth / 1e9),
+          {{"processor", processor_name()},
+           {"simd", peak.target},
+           {"threads", peak.threads},
+           {"peak_flops", peak.flops},
+           {"bandwidth", peak.bandwidth}}};
+}
+
+Machine gpu_machine(const Device& device) {
+  const DeviceInfo info = device_info(device);
+  const MachinePeak peak = gpu_peak(info);
+  return {peak,
+          fmt::format("{}, {}, {} multiprocessors: {:.0f} TFLOP/s (bfloat16 products), {:.2f} TB/s",
+                      info.name, info.driver, info.multiprocessors, peak.flops / 1e12,
+                      peak.bandwidth / 1e12),
+          {{"device", to_string(device)},
+           {"name", info.name},
+           {"architecture", info.architecture},
+           {"multiprocessors", info.multiprocessors},
+           {"peak_flops", peak.flops},
+           {"bandwidth", peak.bandwidth}}};
+}
+
 int run(const Options& options) {
   const std::vector<NamedProblem> problems = read_problems(options.problems);
   const Execution execution = options.common.execution();
-  if (execution.device.kind != DeviceKind::cpu) {
-    throw Unsupported(fmt::format("--device {}: bench measures on cpu only in this build",
-                                  options.common.device));
-  }
-  const MachinePeak peak = measure_peak(execution.threads);
-  Json json = {{"machine",
-                {{"processor", processor_name()},
-                 {"simd", peak.target},
-                 {"threads", peak.threads},
-                 {"peak_flops", peak.flops},
-                 {"bandwidth", peak.bandwidth}}},
-               {"problems", Json::array()}};
+  const bool on_cpu = execution.device.kind == DeviceKind::cpu;
+  const Machine machine = on_cpu ? cpu_machine(execution.threads) : gpu_machine(execution.device);
+  const MachinePeak& peak = machine.peak;
+  Json json = {{"machine", machine.json}, {"problems", Json::array()}};
   if (!options.common.json) {
-    fmt::print("{}, {}, {} threads: {:.1f} GFLOP/s (float32 multiply-add), {:.1f} GB/s (read)\n",
-               processor_name(), peak.target, peak.threads, peak.flops / 1e9, peak.bandwidth / 1e9);
+    fmt::print("{}\n", machine.text);
     print_header();
   }
   for (const NamedProblem& problem : problems) {
     Timing timing;
     {
       Progress progress("measuring " + problem.line, 0);
-      timing = measure(problem, execution, peak, options.seconds);
+      timing = on_cpu ? measure(problem, execution, peak, options.seconds)
+                      : measure_on_device(problem, execution, peak, options.seconds);
     }
     if (options.common.json) {
       json["problems"].push_back(json_of(timing));

@@ -1,12 +1,15 @@
 // jfa bundle: compiled kernels in one directory, for machines without a compiler.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "commands/commands.hpp"
+#include "commands/problem_list.hpp"
+#include "jfa/jfa.hpp"
 #include "jfa/jit.hpp"
 #include "terminal/style.hpp"
 
@@ -17,9 +20,32 @@ struct Options {
   std::string directory;
   bool from_cache = false;
   std::string list;
+  ProblemOptions problems;
   std::vector<std::string> architectures{"sm_90a"};
   bool ptx = false;
 };
+
+jit::ImageKind kind_of(const Options& options) {
+  return options.ptx ? jit::ImageKind::ptx : jit::ImageKind::cubin;
+}
+
+void add_new(const jit::KernelRequest& request, std::vector<jit::KernelRequest>& requests) {
+  if (std::ranges::find(requests, request) == requests.end()) requests.push_back(request);
+}
+
+// Every kernel that the problems need.
+void read_problem_kernels(const Options& options, std::vector<jit::KernelRequest>& requests) {
+  if (options.problems.lines.empty() && options.problems.files.empty()) return;
+  for (const NamedProblem& named : read_problems(options.problems)) {
+    const ProblemInstance instance(named.problem);
+    for (const std::string& architecture : options.architectures) {
+      for (const jit::KernelRequest& request :
+           kernel_requests(instance.forward(), architecture, kind_of(options))) {
+        add_new(request, requests);
+      }
+    }
+  }
+}
 
 // "SOURCE ENTRY" a line; the entry may contain blanks. Empty lines and lines from # on are skipped.
 void read_list(std::istream& lines, const Options& options,
@@ -43,7 +69,7 @@ void read_list(std::istream& lines, const Options& options,
       requests.push_back({.source = line.substr(start, blank - start),
                           .entry = line.substr(entry, line.find_last_not_of(" \t\r") - entry + 1),
                           .architecture = architecture,
-                          .kind = options.ptx ? jit::ImageKind::ptx : jit::ImageKind::cubin,
+                          .kind = kind_of(options),
                           .options = {},
                           .snippet = {}});
     }
@@ -64,9 +90,12 @@ std::vector<jit::KernelRequest> requests_of(const Options& options) {
     }
     read_list(file, options, requests);
   }
+  read_problem_kernels(options, requests);
   if (requests.empty()) {
     throw UsageError(
-        "no kernels to bundle: give --kernels FILE, or run the workload once and use --from-cache");
+        "no kernels to bundle: give problems, --file FILE with one a line or --kernels FILE, or "
+        "run "
+        "the workload once and use --from-cache");
   }
   return requests;
 }
@@ -90,13 +119,14 @@ void add_bundle(CLI::App& app, int& exit_code) {
       "bundle", "Compile kernels into a directory that works without a compiler (JFA_BUNDLE)");
   command->add_option("directory", options->directory, "Where to write; added to if it exists")
       ->required();
+  options->problems.add_to(*command);
   command->add_flag("--from-cache", options->from_cache,
                     "Everything that a workload has compiled on this machine");
   command->add_option("--kernels", options->list,
                       "File with SOURCE ENTRY a line; - reads standard input");
   command->add_option("--architecture", options->architectures,
-                      "For the kernels of the file: sm_90a; may be given more than once");
-  command->add_flag("--ptx", options->ptx, "For the kernels of the file: PTX, for the emulator");
+                      "What to compile for: sm_90a; may be given more than once");
+  command->add_flag("--ptx", options->ptx, "Compile to PTX, for the emulator");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -9,6 +9,7 @@
 // / Hkv).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -121,13 +122,20 @@ struct AttentionArgs {
   Bias bias;
 };
 
-// What a call may use. Two calls with the same arguments give the same bits whatever `threads` is
-// (backward: if deterministic).
+// What a call may use. Two calls with the same arguments give the same bits whatever `threads` and
+// `sm_margin` are (backward: if deterministic).
+//
+// On a device other than the CPU every tensor is memory of that device, values are read by kernels
+// alone, and a call returns when its work is in the stream. Shapes, types, strides and addresses
+// are checked; offsets and other values are clamped to the tensors. With JFA_CHECK=1 in the
+// environment values are copied to the host and checked as on the CPU, but in calls that a CUDA
+// graph captures.
 struct Execution {
   Device device;
   int threads = 0;  // CPU: 0 = all cores
   // Scratch that the call may use in place of allocating: at least workspace_bytes(). Contents are
-  // irrelevant before and after.
+  // irrelevant before and after. On devices: device memory, a multiple of 256 bytes, not shared by
+  // calls that may run at the same time, and required when a CUDA graph captures the call.
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
   // CPU: threads of the host program in place of the library's own (oneTBB), so that two pools do
@@ -137,6 +145,14 @@ struct Execution {
   // Also keep NaN and Inf of other sequences' valid rows out of a sequence's result, at the price
   // of no packing.
   bool strict_isolation = false;
+
+  // Devices other than the CPU:
+  void* stream = nullptr;  // of the device's driver (a cudaStream_t); null: the default stream
+  int sm_margin = 0;       // multiprocessors left to others
+  // Where make_plan puts the plan in place of allocating: at least plan_bytes() of device memory, a
+  // multiple of 256 bytes, kept as long as calls with the plan may run.
+  void* plan_memory = nullptr;
+  std::size_t plan_memory_bytes = 0;
 };
 
 struct ForwardArgs : AttentionArgs {
@@ -175,7 +191,8 @@ void attention_backward(const BackwardArgs& args, const Execution& execution = {
                         const Plan* plan = nullptr);
 
 // Bytes of scratch that a call with this plan needs (64 MiB at most on the CPU, however long the
-// sequences).
+// sequences). On other devices `plan` may be invalid: the bytes then hold the plan that the call
+// makes for itself.
 std::size_t forward_workspace_bytes(const ForwardArgs& args, const Execution& execution,
                                     const Plan& plan);
 std::size_t backward_workspace_bytes(const BackwardArgs& args, const Execution& execution,

@@ -2,6 +2,7 @@
 // sequences share one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,14 +32,17 @@ namespace detail {
 struct PlanData;
 }
 
-// Immutable and cheap to copy; safe to share between threads. Holds a copy of the offsets it was
-// made from: a call with other offsets is refused.
+// Immutable and cheap to copy; safe to share between threads and streams. On the CPU it holds a
+// copy of the offsets it was made from, and a call with other offsets is refused. On other devices
+// it lies in device memory; a call with other shapes, layouts or mask is refused, other offsets are
+// found with JFA_CHECK=1 only.
 class Plan {
  public:
   Plan() = default;
   explicit Plan(std::shared_ptr<const detail::PlanData> data) : data_(std::move(data)) {}
 
   bool valid() const { return data_ != nullptr; }
+  // On devices: waits for the plan, copies it back, and reads the tensors of the mask.
   PlanStatistics statistics() const;
   const detail::PlanData& data() const { return *data_; }
 
@@ -50,6 +54,10 @@ class Plan {
 // read). Throws InvalidArgument.
 Plan make_plan(const AttentionArgs& args, const Execution& execution);
 Plan make_plan(const AttentionArgs& args);
+
+// Bytes of device memory that the plan for these arguments takes (Execution::plan_memory); shapes
+// alone decide. 0 on the CPU.
+std::size_t plan_bytes(const AttentionArgs& args, const Execution& execution);
 
 // Several lines for a person: tiles, packing, fill, skipped work.
 std::string to_string(const PlanStatistics& statistics);

@@ -6,6 +6,7 @@
 //   fwd bf16 d=128 h=4 act=silu mask=hstu:contextual=2,targets=20,window=0 q=@lengths.txt kv=same
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -179,8 +180,33 @@ class ProblemInstance {
   std::string memory_violation() const;
 
  private:
+  friend class DeviceInstance;
   struct Parts;
   std::unique_ptr<Parts> parts_;
+};
+
+// The tensors of an instance once more in the memory of a device: strides, gaps, guards and what an
+// address lacks to a multiple of 64 are the same. The instance must live as long.
+class DeviceInstance {
+ public:
+  // Throws DeviceError when the device is missing or its memory too small.
+  DeviceInstance(ProblemInstance& instance, const Device& device);
+  DeviceInstance(const DeviceInstance&) = delete;
+  DeviceInstance& operator=(const DeviceInstance&) = delete;
+  ~DeviceInstance();
+
+  const ForwardArgs& forward() const;
+
+  // Writes NaN into all results on the device.
+  void poison();
+
+  // Waits for the default stream and copies everything back into the instance, whose results and
+  // memory_violation() then tell what happened on the device.
+  void copy_back();
+
+ private:
+  struct Blocks;
+  std::unique_ptr<Blocks> blocks_;
 };
 
 }  // namespace jfa

@@ -98,6 +98,15 @@ struct alignas(128) TensorMap {
   std::array<std::uint64_t, 16> words{};
 };
 
+// Work with the same identity runs in order: `id` is the stream's and never given to another one,
+// `capture` that of the CUDA graph that captures it at the moment, else 0.
+struct StreamIdentity {
+  std::uint64_t id = 0;
+  std::uint64_t capture = 0;
+
+  bool operator==(const StreamIdentity&) const = default;
+};
+
 // An opened device. All members may be called by many threads.
 class Context {
  public:
@@ -127,6 +136,8 @@ class Context {
   // who works on a PTX machine.
   void register_host(void* memory, std::size_t bytes);
   void unregister_host(void* memory);
+
+  StreamIdentity identity(StreamHandle stream) const;
 
   // Waits for a stream, and throws the error of what ran there.
   void synchronize(StreamHandle stream = nullptr);

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kCopyThreads)
     const long long head = line % copy.heads;
     const long long row = line / copy.heads % copy.rows;
     const long long batch = line / copy.heads / copy.rows;
-    const unsigned short* from = copy.from + batch * copy.from_batch + row * copy.from_row +
-                                 head * copy.from_head + column;
+    const unsigned short* from =
+        copy.from + batch * copy.from_batch + row * copy.from_row + head * copy.from_head + column;
     store_piece(copy.to + batch * copy.to_batch + row * copy.to_row + head * copy.to_head + column,
                 load_piece(from));
   }

@@ -1,4 +1,4 @@
-// The two calls: validate → plan → device → engine.
+// The two calls: device → validate → plan → engine.
 #include "jfa/attention.hpp"
 
 #include <fmt/format.h>
@@ -9,19 +9,18 @@
 #include "api/call.hpp"
 #include "cpu/engine.hpp"
 #include "cpu/parallel.hpp"
+#include "gpu/engine.hpp"
 #include "jfa/error.hpp"
 #include "plan/plan_data.hpp"
 
 namespace jfa {
 namespace {
 
-void require_cpu(const Execution& execution) {
-  if (execution.device.kind != DeviceKind::cpu) {
-    throw Unsupported(
-        fmt::format("device: {} is not available in this build; allowed is cpu; set "
-                    "Execution::device to parse_device(\"cpu\")",
-                    to_string(execution.device)));
-  }
+bool on_cpu(const Execution& execution) {
+  return execution.device.kind == DeviceKind::cpu;
+}
+
+void check_threads(const Execution& execution) {
   if (execution.threads < 0) {
     throw InvalidArgument(
         fmt::format("threads: {}; it must be 0 (all cores) or the number of threads to use",
@@ -42,6 +41,11 @@ template <typename Engine>
 void with_plan(const AttentionArgs& args, detail::Call call, const Execution& execution,
                const Plan* plan, const Engine& engine) {
   if (plan != nullptr && plan->valid()) {
+    if (plan->data().device != nullptr) {
+      throw InvalidArgument(
+          "plan: made for another device, this call runs on cpu; make a plan with the Execution of "
+          "the call");
+    }
     detail::check_plan_matches(plan->data(), call);
     engine(call, plan->data());
     return;
@@ -55,7 +59,8 @@ void with_plan(const AttentionArgs& args, detail::Call call, const Execution& ex
 }  // namespace
 
 void attention_forward(const ForwardArgs& args, const Execution& execution, const Plan* plan) {
-  require_cpu(execution);
+  if (!on_cpu(execution)) return gpu::forward(args, execution, plan);
+  check_threads(execution);
   with_plan(args, detail::validate_forward(args), execution, plan,
             [&](const detail::Call& call, const detail::PlanData& data) {
               check_workspace(execution, execution.workspace == nullptr
@@ -66,7 +71,8 @@ void attention_forward(const ForwardArgs& args, const Execution& execution, cons
 }
 
 void attention_backward(const BackwardArgs& args, const Execution& execution, const Plan* plan) {
-  require_cpu(execution);
+  if (!on_cpu(execution)) gpu::backward(args, execution);
+  check_threads(execution);
   with_plan(args, detail::validate_backward(args), execution, plan,
             [&](const detail::Call& call, const detail::PlanData& data) {
               check_workspace(execution,
@@ -79,14 +85,15 @@ void attention_backward(const BackwardArgs& args, const Execution& execution, co
 
 std::size_t forward_workspace_bytes(const ForwardArgs& args, const Execution& execution,
                                     const Plan& plan) {
-  require_cpu(execution);
-  (void)args;
+  if (!on_cpu(execution)) return gpu::forward_workspace_bytes(args, execution, plan);
+  check_threads(execution);
   return cpu::forward_scratch_bytes(plan.data().call, execution);
 }
 
 std::size_t backward_workspace_bytes(const BackwardArgs& args, const Execution& execution,
                                      const Plan& plan) {
-  require_cpu(execution);
+  if (!on_cpu(execution)) gpu::backward(args, execution);
+  check_threads(execution);
   return cpu::backward_scratch_bytes(args, plan.data().call, plan.data(), execution);
 }
 

@@ -35,8 +35,8 @@ void check_out_shape(Argument out, const AttentionArgs& args, const CallShape& s
     return;
   }
   const std::int64_t rows = args.q.shape[args.q.rank == 4 ? 1 : 0];
-  check_shape(out,
-              {{"batch", shape.batch}, {"rows", rows}, {"Hq", shape.heads}, {"Dv", shape.value_dim}});
+  check_shape(
+      out, {{"batch", shape.batch}, {"rows", rows}, {"Hq", shape.heads}, {"Dv", shape.value_dim}});
 }
 
 void check_lse(Argument lse, const AttentionArgs& args, const CallShape& shape, DType type) {
@@ -53,21 +53,21 @@ void check_lse(Argument lse, const AttentionArgs& args, const CallShape& shape, 
 
 std::array<Argument, 16> inputs_of(const AttentionArgs& args) {
   return {{{"q", args.q},
-          {"k", args.k},
-          {"v", args.v},
-          {"q_sequences.offsets", args.q_sequences.offsets},
-          {"q_sequences.used_lengths", args.q_sequences.used_lengths},
-          {"kv_sequences.offsets", args.kv_sequences.offsets},
-          {"kv_sequences.used_lengths", args.kv_sequences.used_lengths},
-          {"kv_map", args.kv_map},
-          {"out_scales", args.out_scales},
-          {"mask.intervals", args.mask.intervals},
-          {"bias.dense", args.bias.dense},
-          {"bias.alibi_slopes", args.bias.alibi_slopes},
-          {"bias.position_table", args.bias.position_table},
-          {"bias.time_table", args.bias.time_table},
-          {"bias.q_timestamps", args.bias.q_timestamps},
-          {"bias.kv_timestamps", args.bias.kv_timestamps}}};
+           {"k", args.k},
+           {"v", args.v},
+           {"q_sequences.offsets", args.q_sequences.offsets},
+           {"q_sequences.used_lengths", args.q_sequences.used_lengths},
+           {"kv_sequences.offsets", args.kv_sequences.offsets},
+           {"kv_sequences.used_lengths", args.kv_sequences.used_lengths},
+           {"kv_map", args.kv_map},
+           {"out_scales", args.out_scales},
+           {"mask.intervals", args.mask.intervals},
+           {"bias.dense", args.bias.dense},
+           {"bias.alibi_slopes", args.bias.alibi_slopes},
+           {"bias.position_table", args.bias.position_table},
+           {"bias.time_table", args.bias.time_table},
+           {"bias.q_timestamps", args.bias.q_timestamps},
+           {"bias.kv_timestamps", args.bias.kv_timestamps}}};
 }
 
 // No result shares memory with an input or with another result.

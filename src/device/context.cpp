@@ -95,6 +95,21 @@ void Context::unregister_host(void* memory) {
   call_quietly(*state_, &Table::host_unregister, memory);
 }
 
+StreamIdentity Context::identity(StreamHandle stream) const {
+  StreamIdentity identity;
+  unsigned long long id = 0;
+  call(*state_, "cannot identify the stream", &Table::stream_id, stream, &id);
+  identity.id = id;
+  if (stream == nullptr) return identity;  // the default stream cannot be captured
+  constexpr int kCapturing = 1;
+  int status = 0;
+  std::uint64_t capture = 0;
+  call(*state_, "cannot ask for the stream's capture", &Table::stream_capture, stream, &status,
+       &capture, nullptr, nullptr, nullptr);
+  if (status == kCapturing) identity.capture = capture;
+  return identity;
+}
+
 void Context::synchronize(StreamHandle stream) {
   call(*state_, fmt::format("work on {} failed", to_string(info().device)),
        &Table::stream_synchronize, stream);

@@ -73,6 +73,8 @@ DriverTable load_table() {
   load(get, table.stream_create, "cuStreamCreate");
   load(get, table.stream_destroy, "cuStreamDestroy");
   load(get, table.stream_synchronize, "cuStreamSynchronize");
+  load(get, table.stream_id, "cuStreamGetId");
+  load(get, table.stream_capture, "cuStreamGetCaptureInfo");
   load(get, table.event_create, "cuEventCreate");
   load(get, table.event_destroy, "cuEventDestroy");
   load(get, table.event_record, "cuEventRecord");

@@ -109,6 +109,10 @@ struct DriverTable {
   Status (*stream_create)(Handle* stream, unsigned flags) = nullptr;
   Status (*stream_destroy)(Handle stream) = nullptr;
   Status (*stream_synchronize)(Handle stream) = nullptr;
+  Status (*stream_id)(Handle stream, unsigned long long* id) = nullptr;  // never given twice
+  // status: 1 while a graph captures the stream; `id` is then that capture's. The rest may be null.
+  Status (*stream_capture)(Handle stream, int* status, std::uint64_t* id, Handle* graph,
+                           const Handle** dependencies, std::size_t* count) = nullptr;
   Status (*event_create)(Handle* event, unsigned flags) = nullptr;
   Status (*event_destroy)(Handle event) = nullptr;
   Status (*event_record)(Handle event, Handle stream) = nullptr;

@@ -303,6 +303,17 @@ Status stream_synchronize(Handle) {
   return kSuccess;
 }
 
+// Streams are made once and their memory may be used again, their work is then long done.
+Status stream_id(Handle stream, unsigned long long* id) {
+  *id = reinterpret_cast<std::uintptr_t>(stream);
+  return kSuccess;
+}
+
+Status stream_capture(Handle, int* status, std::uint64_t*, Handle*, const Handle**, std::size_t*) {
+  *status = 0;  // there are no graphs
+  return kSuccess;
+}
+
 Status event_create(Handle* event, unsigned) {
   *event = new EmulatedEvent;
   return kSuccess;
@@ -536,6 +547,8 @@ const DriverTable& emulated_driver() {
       .stream_create = stream_create,
       .stream_destroy = stream_destroy,
       .stream_synchronize = stream_synchronize,
+      .stream_id = stream_id,
+      .stream_capture = stream_capture,
       .event_create = event_create,
       .event_destroy = event_destroy,
       .event_record = event_record,

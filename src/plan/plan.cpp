@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/parallel.hpp"
+#include "gpu/engine.hpp"
 #include "jfa/attention.hpp"
 #include "jfa/error.hpp"
 #include "plan/plan_data.hpp"
@@ -144,10 +145,7 @@ void check_plan_matches(const PlanData& plan, const Call& call) {
 }  // namespace detail
 
 Plan make_plan(const AttentionArgs& args, const Execution& execution) {
-  if (execution.device.kind != DeviceKind::cpu) {
-    throw Unsupported(fmt::format("device: {}; plans are made for cpu only in this build",
-                                  to_string(execution.device)));
-  }
+  if (execution.device.kind != DeviceKind::cpu) return gpu::make_plan(args, execution);
   detail::Call call = detail::validate_inputs(args);
   const kernels::PlanRules rules =
       detail::cpu_plan_rules(call, cpu::thread_count(execution.threads));
@@ -157,6 +155,12 @@ Plan make_plan(const AttentionArgs& args, const Execution& execution) {
 
 Plan make_plan(const AttentionArgs& args) {
   return make_plan(args, Execution{});
+}
+
+std::size_t plan_bytes(const AttentionArgs& args, const Execution& execution) {
+  if (execution.device.kind != DeviceKind::cpu) return gpu::plan_bytes(args, execution);
+  detail::validate_inputs(args);
+  return 0;
 }
 
 }  // namespace jfa

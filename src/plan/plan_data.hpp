@@ -2,10 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "api/call.hpp"
+#include "jfa/plan.hpp"
 #include "plan/plan.h"
+
+namespace jfa::gpu {
+struct DevicePlan;
+}
 
 namespace jfa::detail {
 
@@ -19,7 +25,9 @@ struct KeyGroup {
   std::int64_t work = 0;  // about the visible pairs, one head
 };
 
+// Of the CPU; on other devices `device` has everything and the rest is empty.
 struct PlanData {
+  std::shared_ptr<const gpu::DevicePlan> device;
   Call call;
   Tensor mask_intervals;  // copied view; read only for MaskKind::intervals
   kernels::PlanRules rules;
@@ -41,6 +49,9 @@ kernels::PlanRules cpu_plan_rules(const Call& call, int threads);
 // Keys that row `row` of `sequence` sees, whatever the mask.
 kernels::RowIntervals visible_intervals(const SequenceView& sequence, const Tensor& mask_intervals,
                                         std::int64_t row);
+
+// Statistics of a plan whose engine skips keys in blocks of `key_block`.
+PlanStatistics count_statistics(const PlanData& plan, std::int64_t key_block);
 
 // Throws InvalidArgument when the plan was made for other offsets, lengths or masks than `call`
 // has.

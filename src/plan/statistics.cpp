@@ -5,27 +5,27 @@
 #include <cstdint>
 #include <string>
 
+#include "gpu/engine.hpp"
 #include "jfa/plan.hpp"
 #include "plan/plan_data.hpp"
 
 namespace jfa {
 namespace {
 
-// Keys of a block in `computed_pairs`: the engine skips whole vectors of keys.
-constexpr std::int64_t kKeyBlock = 16;
+// The CPU engine skips whole vectors of keys.
+constexpr std::int64_t kCpuKeyBlock = 16;
 
-std::int64_t blocks_touched(std::int64_t lo, std::int64_t hi) {
-  return hi <= lo ? 0 : (hi + kKeyBlock - 1) / kKeyBlock - lo / kKeyBlock;
-}
-
-void count_pairs(const detail::PlanData& plan, PlanStatistics& statistics) {
+void count_pairs(const detail::PlanData& plan, std::int64_t key_block, PlanStatistics& statistics) {
+  const auto blocks_touched = [&](std::int64_t lo, std::int64_t hi) {
+    return hi <= lo ? 0 : (hi + key_block - 1) / key_block - lo / key_block;
+  };
   for (const detail::SequenceView& sequence : plan.call.sequences) {
     if (sequence.mask.kind == kernels::MaskParameters::full) {
       const double rows = static_cast<double>(sequence.q_length);
       statistics.visible_pairs += rows * static_cast<double>(sequence.k_length);
       statistics.computed_pairs +=
           rows * static_cast<double>(
-                     std::min(sequence.k_length, blocks_touched(0, sequence.k_length) * kKeyBlock));
+                     std::min(sequence.k_length, blocks_touched(0, sequence.k_length) * key_block));
       continue;
     }
     for (std::int64_t row = 0; row < sequence.q_length; ++row) {
@@ -34,22 +34,21 @@ void count_pairs(const detail::PlanData& plan, PlanStatistics& statistics) {
       const std::int64_t blocks =
           blocks_touched(visible.lo0, visible.hi0) + blocks_touched(visible.lo1, visible.hi1);
       statistics.computed_pairs +=
-          static_cast<double>(std::min(sequence.k_length, blocks * kKeyBlock));
+          static_cast<double>(std::min(sequence.k_length, blocks * key_block));
     }
   }
 }
 
 }  // namespace
 
-PlanStatistics Plan::statistics() const {
+PlanStatistics detail::count_statistics(const PlanData& plan, std::int64_t key_block) {
   PlanStatistics statistics;
-  if (!valid()) return statistics;
-  statistics.batch = data_->call.batch;
-  statistics.tiles = static_cast<std::int64_t>(data_->tiles.size());
-  statistics.tile_rows = data_->rules.tile_rows;
+  statistics.batch = plan.call.batch;
+  statistics.tiles = static_cast<std::int64_t>(plan.tiles.size());
+  statistics.tile_rows = plan.rules.tile_rows;
   std::int64_t longest_q = 0;
   std::int64_t longest_k = 0;
-  for (const detail::SequenceView& sequence : data_->call.sequences) {
+  for (const detail::SequenceView& sequence : plan.call.sequences) {
     statistics.query_rows += sequence.q_length;
     statistics.key_rows += sequence.k_length;
     if (sequence.q_length == 0 || sequence.k_length == 0) ++statistics.empty_sequences;
@@ -61,7 +60,7 @@ PlanStatistics Plan::statistics() const {
   double work = 0;
   double largest = 0;
   std::int64_t rows = 0;
-  for (const kernels::Tile& tile : data_->tiles) {
+  for (const kernels::Tile& tile : plan.tiles) {
     if (tile.sequences > 1) ++statistics.packed_tiles;
     rows += tile.rows;
     work += static_cast<double>(tile.work);
@@ -72,8 +71,14 @@ PlanStatistics Plan::statistics() const {
         static_cast<double>(rows) / static_cast<double>(statistics.tiles * statistics.tile_rows);
     statistics.largest_tile_share = largest / work;
   }
-  count_pairs(*data_, statistics);
+  count_pairs(plan, key_block, statistics);
   return statistics;
+}
+
+PlanStatistics Plan::statistics() const {
+  if (!valid()) return {};
+  if (data_->device != nullptr) return gpu::statistics(*data_->device);
+  return detail::count_statistics(*data_, kCpuKeyBlock);
 }
 
 std::string to_string(const PlanStatistics& statistics) {

@@ -50,6 +50,10 @@ Buffer::~Buffer() {
   ASAN_UNPOISON_MEMORY_REGION(memory_.data(), memory_.size());
 }
 
+std::size_t Buffer::guard() {
+  return kInspectedGuard;
+}
+
 std::span<const std::byte> Buffer::all() const {
   return {memory_.data() + first_ - kInspectedGuard, size_ + 2 * kInspectedGuard};
 }

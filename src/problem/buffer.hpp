@@ -22,7 +22,11 @@ class Buffer {
   ~Buffer();
 
   std::byte* data() { return memory_.data() + first_; }
-  // Guards included, but under AddressSanitizer.
+  std::size_t size() const { return size_; }
+  // Bytes in front of data() and behind its end that may be read and are looked at later; none
+  // under AddressSanitizer.
+  static std::size_t guard();
+  // Guards included.
   std::span<const std::byte> all() const;
   void fill_with_ones();
 

@@ -15,9 +15,8 @@
 #include "api/scalar.hpp"
 #include "jfa/error.hpp"
 #include "jfa/problem.hpp"
-#include "problem/buffer.hpp"
+#include "problem/instance_parts.hpp"
 #include "problem/random.hpp"
-#include "problem/sides.hpp"
 
 namespace jfa {
 namespace {
@@ -25,24 +24,7 @@ namespace {
 using detail::Buffer;
 using detail::Random;
 using detail::Side;
-using detail::Sides;
-
-// Streams of random numbers, one a tensor: a value does not depend on what other tensors a problem
-// has, nor on how they lie in memory.
-enum Stream : std::uint64_t {
-  kQueries = 1,
-  kKeys,
-  kValues,
-  kOutputGradient,
-  kOutScales,
-  kDenseBias,
-  kSlopes,
-  kPositions,
-  kTimes,
-  kQueryTimes,
-  kKeyTimes,
-  kIntervals,
-};
+using enum detail::Stream;
 
 std::int64_t product(std::initializer_list<std::int64_t> factors) {
   std::int64_t result = 1;
@@ -130,53 +112,24 @@ void fill_all(const Tensor& tensor, Draw draw) {
 
 }  // namespace
 
-struct ProblemInstance::Parts {
-  explicit Parts(const Problem& p) : problem(p), sides(detail::make_sides(p)) {}
+void ProblemInstance::Parts::allocate(Tensor& tensor, std::vector<Buffer>& buffers) {
+  tensor.data = new_memory(reach(tensor), tensor.dtype, buffers);
+}
 
-  // Makes room for a tensor whose shape and strides are set.
-  void allocate(Tensor& tensor, std::vector<Buffer>& buffers) {
-    tensor.data = new_memory(reach(tensor), tensor.dtype, buffers);
-  }
-  void* new_memory(std::int64_t elements, DType dtype, std::vector<Buffer>& buffers);
-  // A row-major input.
-  Tensor input(DType dtype, std::initializer_list<std::int64_t> shape) {
-    for (const std::int64_t extent : shape) product({extent});
-    product(shape);
-    Tensor tensor = contiguous(nullptr, dtype, shape);
-    allocate(tensor, inputs);
-    return tensor;
-  }
-  // A row-major result that is poisoned before every run.
-  Tensor result(DType dtype, std::initializer_list<std::int64_t> shape) {
-    Tensor tensor = contiguous(nullptr, dtype, shape);
-    allocate(tensor, results);
-    result_tensors.push_back({tensor});
-    return tensor;
-  }
-  Tensor integers(const std::vector<std::int64_t>& values);
+Tensor ProblemInstance::Parts::input(DType dtype, std::initializer_list<std::int64_t> shape) {
+  for (const std::int64_t extent : shape) product({extent});
+  product(shape);
+  Tensor tensor = contiguous(nullptr, dtype, shape);
+  allocate(tensor, inputs);
+  return tensor;
+}
 
-  void make_rows(Tensor& q, Tensor& k, Tensor& v, std::vector<Buffer>& buffers,
-                 std::vector<std::vector<Tensor>>* groups);
-  void make_sequences(AttentionArgs& args);
-  void make_mask(Mask& mask);
-  Tensor make_intervals();
-  void make_bias(Bias& bias);
-  Tensor make_timestamps(const Side& side, Stream stream);
-  void make_out_scales(AttentionArgs& args);
-  Tensor out_tensor() const;
-  void make_forward();
-  void make_backward();
-
-  Problem problem;
-  Sides sides;
-  ForwardArgs forward;
-  BackwardArgs backward;
-  std::vector<Buffer> inputs;
-  std::vector<std::uint64_t> input_fingerprints;
-  std::vector<Buffer> results;
-  std::vector<std::vector<Tensor>> result_tensors;  // those that lie in each buffer of results
-  std::int64_t total_bytes = 0;
-};
+Tensor ProblemInstance::Parts::result(DType dtype, std::initializer_list<std::int64_t> shape) {
+  Tensor tensor = contiguous(nullptr, dtype, shape);
+  allocate(tensor, results);
+  result_tensors.push_back({tensor});
+  return tensor;
+}
 
 void* ProblemInstance::Parts::new_memory(std::int64_t elements, DType dtype,
                                          std::vector<Buffer>& buffers) {
@@ -312,7 +265,7 @@ Tensor ProblemInstance::Parts::make_intervals() {
   return tensor;
 }
 
-Tensor ProblemInstance::Parts::make_timestamps(const Side& side, Stream stream) {
+Tensor ProblemInstance::Parts::make_timestamps(const Side& side, detail::Stream stream) {
   const Tensor times = input(DType::int64, {side.stored});
   auto* data = static_cast<std::int64_t*>(times.data);
   Random random(problem.seed, stream);
