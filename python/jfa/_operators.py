@@ -278,8 +278,9 @@ def _define(
             if torch.is_grad_enabled() and torch._C._any_requires_grad(*flat):
                 if torch._C._are_functorch_transforms_active():
                     raise _core.Unsupported(
-                        "jagged_attention: PyTorch cannot differentiate an operator written in Python in "
-                        "torch.func.grad, vjp or jacrev; use backward or torch.autograd.grad"
+                        "jagged_attention: PyTorch cannot differentiate operators written in "
+                        "Python in torch.func.grad, vjp or jacrev; use backward or "
+                        "torch.autograd.grad"
                     )
                 return function.apply(keys, *flat)
             return _below_autograd(operator, keys, flat)

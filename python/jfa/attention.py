@@ -33,7 +33,9 @@ Layout = Literal["jagged", "dense", "broadcast"]
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments that say what is computed; ``jagged_attention`` explains them."""
+    """The keyword arguments that say what is computed, shared by ``jagged_attention``, ``plan`` and
+    ``reference_attention``; the first explains them.
+    """
 
     q_lengths: Tensor | None
     kv_lengths: Tensor | None
@@ -86,24 +88,11 @@ def jagged_attention(
     q_offsets: Tensor | None = None,
     kv_offsets: Tensor | None = None,
     *,
-    q_lengths: Tensor | None = None,
-    kv_lengths: Tensor | None = None,
-    q_used: Tensor | None = None,
-    kv_used: Tensor | None = None,
-    kv_layout: Layout | None = None,
-    kv_map: Tensor | None = None,
-    batch: int | None = None,
-    activation: Activation = "softmax",
-    leaky_slope: float | None = None,
-    scale: float | None = None,
-    out_scale: float | OutScale | None = None,
-    mask: Mask | None = None,
-    bias: Bias | Tensor | Sequence[Bias] | None = None,
     plan: Plan | None = None,
     return_lse: bool = False,
     deterministic: bool | None = None,
     threads: int | None = None,
-    strict_isolation: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention over sequences of different lengths, differentiable in q, k, v and every bias.
 
@@ -152,28 +141,7 @@ def jagged_attention(
     Raises:
         ValueError, TypeError, NotImplementedError: naming the argument, before any work.
     """
-    arguments = _collect(
-        q,
-        k,
-        v,
-        q_offsets,
-        kv_offsets,
-        q_lengths=q_lengths,
-        kv_lengths=kv_lengths,
-        q_used=q_used,
-        kv_used=kv_used,
-        kv_layout=kv_layout,
-        kv_map=kv_map,
-        batch=batch,
-        activation=activation,
-        leaky_slope=leaky_slope,
-        scale=scale,
-        out_scale=out_scale,
-        mask=mask,
-        bias=bias,
-        strict_isolation=strict_isolation,
-    )
-    arguments = arguments._replace(
+    arguments = _collect(q, k, v, q_offsets, kv_offsets, **options)._replace(
         plan=None if plan is None else plan.handle, threads=_thread_count(threads)
     )
     out, lse = _operators.forward(*arguments, deterministic)
@@ -241,10 +209,15 @@ def _collect(
     mask: Mask | None = None,
     bias: Bias | Tensor | Sequence[Bias] | None = None,
     strict_isolation: bool = False,
+    **unknown: object,
 ) -> Arguments:
     """Checks what only PyTorch knows and resolves layouts; shapes and values are left to the
     library.
     """
+    for name in unknown:
+        raise InvalidType(
+            f"{name}: no such argument; allowed: {', '.join(Options.__annotations__)}"
+        )
     _check_tensors(q=q, k=k, v=v)
     if q.is_nested:
         _refuse_beside_nested("q", q_offsets=q_offsets, q_lengths=q_lengths, q_used=q_used)

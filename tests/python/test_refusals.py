@@ -222,6 +222,12 @@ def test_messages_use_the_names_of_this_package() -> None:
         assert not re.search(r"_sequences|out_scales|used_lengths", str(caught.value))
 
 
+def test_unknown_argument() -> None:
+    for function in (jfa.jagged_attention, jfa.plan, jfa.reference_attention):
+        with pytest.raises(TypeError, match=r"maks: no such argument; allowed: .*mask"):
+            function(Q, K, K, OFFSETS, maks=jfa.causal())  # type: ignore[operator]
+
+
 def test_double_backward() -> None:
     q = random_rows(8, 2, 16)
     out = jfa.jagged_attention(q, K, K, OFFSETS)
