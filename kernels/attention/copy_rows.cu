@@ -1,5 +1,5 @@
 // Copies tensors that a tensor map cannot describe into aligned rows, and an output back: addresses
-// and strides of any number of elements.
+// and strides of any number of elements. Queries may change their sign on the way.
 #include "attention/copy_arguments.h"
 #include "tlx/base.h"
 
@@ -42,8 +42,12 @@ __global__ void __launch_bounds__(kCopyThreads)
     const long long batch = line / copy.heads / copy.rows;
     const unsigned short* from =
         copy.from + batch * copy.from_batch + row * copy.from_row + head * copy.from_head + column;
+    CopyPiece piece = load_piece(from);
+#pragma unroll
+    for (int e = 0; e < kCopyColumns; ++e)
+      piece.elements[e] = (piece.elements[e] & copy.keep) ^ copy.flip;
     store_piece(copy.to + batch * copy.to_batch + row * copy.to_row + head * copy.to_head + column,
-                load_piece(from));
+                piece);
   }
 }
 

@@ -82,10 +82,10 @@ std::string entry_of(const ForwardKey& key) {
   const kernels::sm90::ForwardShape shape = shape_of(key);
   return fmt::format(
       "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::{}, {}, {}, "
-      "jfa::kernels::Activation::{}, jfa::kernels::MaskParameters::{}, {}, {}>>",
+      "jfa::kernels::Activation::{}, jfa::kernels::MaskParameters::{}, {}, {}, {}>>",
       key.element == DType::float16 ? "f16" : "bf16", shape.dim, shape.value_dim,
       kActivations.at(static_cast<std::size_t>(key.activation)), kernel_name(key.mask),
-      key.packed_heads, key.out_scales);
+      key.packed_heads, key.out_scales, key.long_keys);
 }
 
 namespace {

@@ -19,6 +19,7 @@ struct ForwardKey {
   MaskKind mask = MaskKind::full;
   int packed_heads = 1;
   bool out_scales = false;  // one factor a sequence or token
+  bool long_keys = false;   // key sequences are long on average: larger key blocks
 
   bool operator==(const ForwardKey&) const = default;
 };
@@ -29,7 +30,7 @@ void require_covered(const AttentionArgs& args, const detail::CallShape& shape,
 
 ForwardKey forward_key(const AttentionArgs& args, const detail::CallShape& shape);
 inline kernels::sm90::ForwardShape shape_of(const ForwardKey& key) {
-  return kernels::sm90::forward_shape(key.dim, key.value_dim);
+  return kernels::sm90::forward_shape(key.dim, key.value_dim, key.long_keys);
 }
 
 constexpr std::string_view kForwardSource = "attention/sm90/forward.cu";

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numbers>
 #include <string_view>
 #include <utility>
@@ -95,6 +97,8 @@ kernels::RowCopy copy_between(const Rows& rows, bool back) {
   copy.to_batch = rows.sequence_rows * rows.row_stride;
   copy.to_row = rows.row_stride;
   copy.to_head = rows.head_stride;
+  if (rows.sign == Rows::Sign::zero) copy.keep = 0;
+  if (rows.sign == Rows::Sign::flipped) copy.flip = 0x8000;
   if (!back) return copy;
   std::swap(copy.from_batch, copy.to_batch);
   std::swap(copy.from_row, copy.to_row);
@@ -128,6 +132,14 @@ void launch_copies(Gpu& gpu, std::initializer_list<const Rows*> rows, bool back,
                            arguments);
 }
 
+// Of a score as a power of two. The sign is in the queries; where they are zeros any scale will do.
+float softmax_scale(const ForwardCall& call) {
+  if (call.inputs.q.sign == Rows::Sign::zero) return 1;
+  using Limits = std::numeric_limits<float>;
+  return static_cast<float>(std::clamp(std::abs(call.shape.scale) * std::numbers::log2e,
+                                       double{Limits::min()}, double{Limits::max()}));
+}
+
 kernels::ForwardArguments arguments_of(const ForwardCall& call, const PlanParts& plan,
                                        kernels::WorkCounters* counters, int packed) {
   const ForwardArgs& args = call.args;
@@ -150,7 +162,8 @@ kernels::ForwardArguments arguments_of(const ForwardCall& call, const PlanParts&
     arguments.lse_head_stride = args.lse.strides[0];
   }
   const bool softmax = args.activation == Activation::softmax;
-  arguments.scale = static_cast<float>(call.shape.scale * (softmax ? std::numbers::log2e : 1.0));
+  arguments.scale = static_cast<float>(call.shape.scale);
+  if (softmax) arguments.scale = softmax_scale(call);
   arguments.out_scale = static_cast<float>(args.out_scale);
   arguments.leaky_slope = static_cast<float>(args.leaky_slope);
   if (args.out_scale_kind != OutScale::uniform) {

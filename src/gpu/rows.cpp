@@ -70,7 +70,8 @@ void take_a_copy(std::int64_t distance, Rows& rows) {
   }
 }
 
-Rows rows_of(std::string_view name, const Tensor& tensor, std::int64_t distance) {
+Rows rows_of(std::string_view name, const Tensor& tensor, std::int64_t distance,
+             Rows::Sign sign = Rows::Sign::kept) {
   const Axes axes = axes_of(tensor);
   Rows rows;
   rows.tensor = &tensor;
@@ -78,6 +79,10 @@ Rows rows_of(std::string_view name, const Tensor& tensor, std::int64_t distance)
   rows.heads = tensor.shape[static_cast<std::size_t>(tensor.rank) - 2];
   rows.dim = tensor.shape[static_cast<std::size_t>(tensor.rank) - 1];
   rows.copied = take_as_it_lies(axes, distance, rows);
+  if (sign != Rows::Sign::kept) {
+    rows.sign = sign;
+    rows.copied = "softmax takes a positive scale, so that another sign goes into the queries";
+  }
   if (rows.copied != nullptr) take_a_copy(distance, rows);
   // Where there is nothing to read any address will do, but that of a tensor map is aligned.
   if (axes.batch == 0 || axes.rows == 0) {
@@ -94,11 +99,17 @@ Rows rows_of(std::string_view name, const Tensor& tensor, std::int64_t distance)
   return rows;
 }
 
+// The kernel finds the largest score of a row before it applies the scale.
+Rows::Sign query_sign(const AttentionArgs& args) {
+  if (args.activation != Activation::softmax || args.scale.value_or(1) > 0) return Rows::Sign::kept;
+  return args.scale == 0 ? Rows::Sign::zero : Rows::Sign::flipped;
+}
+
 }  // namespace
 
 InputRows input_rows(const AttentionArgs& args) {
-  InputRows rows{rows_of("q", args.q, kAnyDistance), rows_of("k", args.k, kAnyDistance),
-                 rows_of("v", args.v, kAnyDistance)};
+  InputRows rows{rows_of("q", args.q, kAnyDistance, query_sign(args)),
+                 rows_of("k", args.k, kAnyDistance), rows_of("v", args.v, kAnyDistance)};
   if (args.k.rank == 4 && rows.k.sequence_rows != rows.v.sequence_rows) {
     // A copy can have any distance that keeps sequences apart.
     const auto own = [](const Rows& side) {

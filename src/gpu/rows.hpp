@@ -23,6 +23,8 @@ struct Rows {
   std::int64_t rows = 0;
   std::int64_t sequence_rows = 0;  // dense: rows from one sequence to the next; else 0
   const char* copied = nullptr;    // why the tensor goes through an aligned copy; null: it does not
+  // How the kernel wants the elements: as they are, with the other sign, or as zeros.
+  enum class Sign : std::uint8_t { kept, flipped, zero } sign = Sign::kept;
 
   // Scratch memory of the copy.
   std::size_t copy_bytes() const {

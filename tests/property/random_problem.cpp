@@ -1,6 +1,7 @@
 #include "random_problem.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <initializer_list>
 
@@ -116,10 +117,8 @@ SequenceValues draw_values(Draw& draw, std::int64_t lo, std::int64_t hi) {
   return values;
 }
 
-void draw_mask(Draw& draw, MaskSpec& mask) {
-  mask.kind =
-      draw.one_of({MaskKind::full, MaskKind::causal, MaskKind::window, MaskKind::hstu,
-                   MaskKind::hstu, MaskKind::prefix_local, MaskKind::blocks, MaskKind::intervals});
+// The parameters of the mask's kind.
+void draw_mask_parameters(Draw& draw, MaskSpec& mask) {
   mask.alignment = draw.one_of({Alignment::bottom_right, Alignment::top_left});
   switch (mask.kind) {
     case MaskKind::window:
@@ -148,6 +147,13 @@ void draw_mask(Draw& draw, MaskSpec& mask) {
     case MaskKind::causal:
       break;
   }
+}
+
+void draw_mask(Draw& draw, MaskSpec& mask) {
+  mask.kind =
+      draw.one_of({MaskKind::full, MaskKind::causal, MaskKind::window, MaskKind::hstu,
+                   MaskKind::hstu, MaskKind::prefix_local, MaskKind::blocks, MaskKind::intervals});
+  draw_mask_parameters(draw, mask);
 }
 
 void draw_bias(Draw& draw, BiasSpec& bias) {
@@ -215,6 +221,83 @@ std::string list_text(const std::vector<std::int64_t>& lengths) {
     text += std::to_string(length);
   }
   return text;
+}
+
+namespace {
+
+// A length around the ends of the kernels' tiles and blocks of keys.
+std::int64_t draw_device_length(Draw& draw) {
+  if (draw.chance(75)) return draw_length(draw);
+  return draw.one_of<std::int64_t>({95, 96, 97, 159, 160, 161, 191, 192, 193, 255, 256, 257, 300});
+}
+
+void draw_device_lengths(Draw& draw, SequenceSpec& side) {
+  if (side.layout != Layout::jagged) {
+    if (draw.chance(30)) side.rows = draw_device_length(draw);
+    return;
+  }
+  if (!draw.chance(60)) return;
+  std::vector<std::int64_t> lengths = generate_lengths(side.lengths);
+  for (std::size_t b = 0; b < lengths.size() && b < 3; ++b) lengths[b] = draw_device_length(draw);
+  side.lengths.text = list_text(lengths);
+}
+
+struct HeadDimensions {
+  std::int64_t dim, value_dim;
+};
+
+// What kernel number `number` is compiled for. The lists have lengths without a common factor where
+// that matters, so that their entries meet in ever new pairs.
+void set_kernel(std::uint64_t number, Problem& p) {
+  constexpr std::array<HeadDimensions, 11> kDimensions = {{{64, 64},
+                                                           {128, 128},
+                                                           {40, 40},
+                                                           {256, 256},
+                                                           {16, 16},
+                                                           {192, 128},
+                                                           {96, 96},
+                                                           {8, 8},
+                                                           {192, 192},
+                                                           {64, 128},
+                                                           {128, 24}}};
+  constexpr std::array<MaskKind, 7> kMasks = {
+      MaskKind::full,   MaskKind::causal,       MaskKind::hstu,     MaskKind::window,
+      MaskKind::blocks, MaskKind::prefix_local, MaskKind::intervals};
+  constexpr std::array<Activation, 8> kElementwise = {
+      Activation::silu,  Activation::gelu,       Activation::relu,      Activation::gelu_tanh,
+      Activation::relu2, Activation::leaky_relu, Activation::hardswish, Activation::identity};
+  constexpr std::array<std::int64_t, 5> kGroups = {1, 2, 1, 4, 3};
+  constexpr std::array<OutScale, 3> kOutScales = {OutScale::uniform, OutScale::per_token,
+                                                  OutScale::per_sequence};
+  p.dtype = number % 3 == 2 ? DType::float16 : DType::bfloat16;
+  p.dim = kDimensions.at(number % kDimensions.size()).dim;
+  p.value_dim = kDimensions.at(number % kDimensions.size()).value_dim;
+  p.mask.kind = kMasks.at(number % kMasks.size());
+  const bool softmax = number % 5 < 3;
+  p.activation = softmax ? Activation::softmax : kElementwise.at(number / 5 % kElementwise.size());
+  if (p.activation == Activation::leaky_relu) p.leaky_slope = 0.125;
+  const std::int64_t group = kGroups.at(number / 2 % kGroups.size());
+  p.kv_heads = group > 2 ? 1 : 2;
+  p.heads = p.kv_heads * group;
+  p.out_scales = kOutScales.at(number / 4 % kOutScales.size());
+}
+
+}  // namespace
+
+Problem random_device_problem(std::uint64_t number, std::uint64_t kernels) {
+  Draw draw(number + (std::uint64_t{1} << 32));
+  Problem p;
+  set_kernel(number % kernels, p);
+  draw_sequences(draw, p);
+  draw_device_lengths(draw, p.q);
+  if (p.kv) draw_device_lengths(draw, *p.kv);
+  draw_mask_parameters(draw, p.mask);
+  if (draw.chance(20)) p.scale = draw.one_of({0.0, 0.05, -0.1, 1.0});
+  if (draw.chance(20)) p.out_scale = draw.one_of({0.0, 0.005, -1.0, 3.0});
+  if (draw.chance(15)) p.magnitude = draw.one_of({0.0, 1e-3, 30.0, 200.0});
+  draw_memory(draw, p);
+  p.seed = draw.bits() % 1000;
+  return p;
 }
 
 Problem random_problem(std::uint64_t number) {
