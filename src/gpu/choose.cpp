@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "gpu/plan_launch.hpp"
@@ -63,6 +64,25 @@ void require_covered(const AttentionArgs& args, const detail::CallShape& shape,
   }
 }
 
+namespace {
+
+// Whether larger blocks of keys exist for these head dimensions and the keys are long enough for
+// them, as far as shapes tell.
+bool wants_long_keys(const AttentionArgs& args, const detail::CallShape& shape) {
+  const auto dim = static_cast<int>(shape.dim);
+  const auto value_dim = static_cast<int>(shape.value_dim);
+  if (kernels::sm90::forward_shape(dim, value_dim, true) ==
+      kernels::sm90::forward_shape(dim, value_dim, false)) {
+    return false;
+  }
+  const bool jagged = args.kv_sequences.layout == Layout::jagged;
+  const std::int64_t rows = args.k.shape[args.k.rank == 4 ? 1 : 0];
+  const std::int64_t sequences = jagged ? std::max<std::int64_t>(shape.kv_batch, 1) : 1;
+  return rows / sequences >= kernels::sm90::kLongKeys;
+}
+
+}  // namespace
+
 ForwardKey forward_key(const AttentionArgs& args, const detail::CallShape& shape) {
   return {
       .element = args.q.dtype,
@@ -71,7 +91,8 @@ ForwardKey forward_key(const AttentionArgs& args, const detail::CallShape& shape
       .activation = args.activation,
       .mask = args.mask.kind,
       .packed_heads = kernels::sm90::packed_heads(static_cast<int>(shape.heads / shape.kv_heads)),
-      .out_scales = args.out_scale_kind != OutScale::uniform};
+      .out_scales = args.out_scale_kind != OutScale::uniform,
+      .long_keys = wants_long_keys(args, shape)};
 }
 
 std::string_view kernel_name(MaskKind mask) {
@@ -90,7 +111,8 @@ std::string entry_of(const ForwardKey& key) {
 
 namespace {
 
-void add_reasons(const ForwardArgs& args, const detail::CallShape& shape, KernelChoice& choice) {
+void add_reasons(const ForwardArgs& args, const detail::CallShape& shape, const ForwardKey& key,
+                 KernelChoice& choice) {
   auto& reasons = choice.reasons;
   const std::int64_t group = shape.heads / shape.kv_heads;
   if (group == 1) {
@@ -154,7 +176,7 @@ KernelChoice choose_forward(const ForwardArgs& args, std::string_view architectu
   choice.tile_rows = kernels::sm90::tile_tokens(tile, key.packed_heads);
   choice.threads = kernels::sm90::forward_threads(tile);
   choice.shared_bytes = kernels::sm90::forward_shared_bytes(tile);
-  gpu::add_reasons(args, shape, choice);
+  gpu::add_reasons(args, shape, key, choice);
   return choice;
 }
 
