@@ -128,6 +128,11 @@ void add_reasons(const ForwardArgs& args, const detail::CallShape& shape, const 
                     "rows of a warpgroup",
                     group));
   }
+  if (key.long_keys) {
+    reasons.push_back(
+        fmt::format("blocks of {} keys: key sequences have {} rows on average or more",
+                    choice.key_block, kernels::sm90::kLongKeys));
+  }
   for (const auto& [dim, padded] :
        {std::pair{shape.dim, choice.dim}, std::pair{shape.value_dim, choice.value_dim}}) {
     if (dim != padded) {
