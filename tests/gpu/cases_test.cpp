@@ -31,8 +31,8 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> prefixes
   return std::ranges::any_of(prefixes, [&](std::string_view p) { return name.starts_with(p); });
 }
 
-// Cases that are about head dimensions keep them; those with many rows have the smallest. All others
-// share one, since each is one more kernel to compile.
+// Cases that are about head dimensions keep them; those with many rows have the smallest. All
+// others share one, since each is one more kernel to compile.
 constexpr std::array<std::string_view, 7> kOfDimensions = {"T47", "T53", "T55", "T68",
                                                            "T71", "T73", "T74"};
 constexpr std::array<std::string_view, 4> kLarge = {"T24", "T31", "T32", "T50"};
