@@ -15,13 +15,53 @@
 
 namespace jfa::kernels {
 
+constexpr Index kNoLimit = 1 << 30;
+
 struct PlanRules {
-  long long tile_rows = 128;  // M: most query rows of a tile
-  // Sequences share a tile while their rows together stay within pack_rows; 0 packs nothing
+  Index tile_rows = 128;  // M: most query rows of a tile
+  // Neighbours share a tile while their rows together stay within pack_rows; 0 packs nothing
   // (strict isolation on engines that compute a tile as one matrix).
-  long long pack_rows = 128;
+  Index pack_rows = 128;
+  Index pack_length = kNoLimit;     // most rows, and keys, of a sequence that shares a tile
+  Index pack_sequences = kNoLimit;  // most sequences of a tile
+  Index pack_section = kNoLimit;    // sequences of different sections never share a tile
   int pack_contiguous = 1;  // 1: only sequences whose rows follow each other in memory share a tile
+  // 1: a long sequence is cut into equal tiles (to within one row), so that none is a small
+  // remainder; 0: into full tiles and a remainder, for engines to which half a tile is half the
+  // work.
+  int equal_cut = 1;
 };
+
+JFA_HOST_DEVICE constexpr bool has_work(Index q_length, Index k_length) {
+  return q_length > 0 && k_length > 0;
+}
+
+// Whether a sequence may lie in a tile with others. Without rows it takes no part in the tile; with
+// rows but no keys it must not lie in between where a tile is one piece of memory.
+JFA_HOST_DEVICE constexpr bool may_share(const PlanRules& rules, Index q_length, Index k_length) {
+  if (!has_work(q_length, k_length)) {
+    return rules.pack_contiguous == 0 || (q_length == 0 && k_length <= rules.pack_length);
+  }
+  return q_length <= rules.tile_rows && q_length <= rules.pack_rows &&
+         q_length <= rules.pack_length && k_length <= rules.pack_length;
+}
+
+// Tile `t` of the `tiles_of_rows` that a sequence of `rows` rows is cut into.
+struct RowRange {
+  Index first = 0;
+  Index rows = 0;
+};
+JFA_HOST_DEVICE constexpr Index tiles_of_rows(const PlanRules& rules, Index rows) {
+  return (rows + rules.tile_rows - 1) / rules.tile_rows;
+}
+JFA_HOST_DEVICE constexpr RowRange cut(const PlanRules& rules, Index rows, Index t) {
+  if (rules.equal_cut == 0) {
+    const Index first = t * rules.tile_rows;
+    return {first, smaller(rules.tile_rows, rows - first)};
+  }
+  const Index tiles = tiles_of_rows(rules, rows);
+  return {rows / tiles * t + smaller(t, rows % tiles), rows / tiles + (t < rows % tiles ? 1 : 0)};
+}
 
 // Rows [first_row, first_row + rows) of one sequence, or, with sequences > 1, all rows of that many
 // neighbours; sequences without query or key rows in between count but have no part in it.
@@ -49,32 +89,35 @@ JFA_HOST_DEVICE constexpr bool has_work(const Batch& batch, long long b) {
   return batch.q_length(b) > 0 && batch.k_length(b) > 0;
 }
 
-// Calls emit(Tile) for every tile in batch order. A long sequence is cut into equal tiles (to
-// within one row), so that no tile is a small remainder.
+// Calls emit(Tile) for every tile in batch order. The plan kernel finds the same tiles in parallel.
 template <typename Batch, typename Emit>
 JFA_HOST_DEVICE constexpr void for_each_tile(const Batch& batch, const PlanRules& rules,
                                              Emit&& emit) {
   Tile open;  // short sequences collected so far
   for (long long b = 0; b < batch.batch(); ++b) {
-    if (!has_work(batch, b)) continue;
-    const long long rows = batch.q_length(b);
-    const bool follows = rules.pack_contiguous == 0 || batch.row_follows(b) != 0;
-    if (open.rows > 0 && (open.rows + rows > rules.pack_rows || !follows)) {
+    const bool works = has_work(batch, b);
+    const bool shares = may_share(rules, batch.q_length(b), batch.k_length(b));
+    const long long rows = works ? batch.q_length(b) : 0;
+    const bool joins = shares && open.rows + rows <= rules.pack_rows &&
+                       b - open.first_sequence < rules.pack_sequences &&
+                       b % rules.pack_section != 0 &&
+                       (rules.pack_contiguous == 0 || batch.row_follows(b) != 0);
+    if (open.rows > 0 && !joins) {
       emit(open);
       open = {};
     }
-    if (rows <= rules.tile_rows && rows <= rules.pack_rows) {
+    if (!works) continue;
+    if (shares) {
       if (open.rows == 0) open.first_sequence = b;
       open.sequences = b + 1 - open.first_sequence;
       open.rows += rows;
       open.work += tile_work(batch, b, 0, rows);
       continue;
     }
-    const long long tiles = (rows + rules.tile_rows - 1) / rules.tile_rows;
-    for (long long t = 0; t < tiles; ++t) {
-      const long long first = rows / tiles * t + smaller(t, rows % tiles);
-      const long long count = rows / tiles + (t < rows % tiles ? 1 : 0);
-      emit(Tile{b, 1, first, count, tile_work(batch, b, first, count)});
+    const Index tiles = tiles_of_rows(rules, rows);
+    for (Index t = 0; t < tiles; ++t) {
+      const RowRange range = cut(rules, rows, t);
+      emit(Tile{b, 1, range.first, range.rows, tile_work(batch, b, range.first, range.rows)});
     }
   }
   if (open.rows > 0) emit(open);
@@ -83,9 +126,18 @@ JFA_HOST_DEVICE constexpr void for_each_tile(const Batch& batch, const PlanRules
 // Work in classes of 1/8 octave, largest first: class 0 is the most work there can be.
 constexpr int kWorkClasses = 512;
 
-JFA_HOST_DEVICE constexpr int work_class(long long work) {
+JFA_HOST_DEVICE constexpr int floor_log2(long long value) {
+#if defined(__CUDA_ARCH__)
+  return value > 1 ? 63 - __clzll(value) : 0;
+#else
   int exponent = 0;
-  for (long long rest = work; rest > 1; rest >>= 1) ++exponent;
+  for (long long rest = value; rest > 1; rest >>= 1) ++exponent;
+  return exponent;
+#endif
+}
+
+JFA_HOST_DEVICE constexpr int work_class(long long work) {
+  const int exponent = floor_log2(work);
   const int eighth = exponent >= 3 ? static_cast<int>(work >> (exponent - 3)) & 7
                                    : static_cast<int>(work << (3 - exponent)) & 7;
   return kWorkClasses - 1 - (exponent * 8 + eighth);

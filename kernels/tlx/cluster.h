@@ -1,0 +1,40 @@
+// Clusters: CTAs that run at the same time and reach each other's shared memory.
+#pragma once
+
+#include "tlx/base.h"
+
+namespace jfa::tlx::ptx {
+
+// mov.u32 %cluster_ctarank; sm_90. (Special Registers)
+TLX_DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// barrier.cluster.arrive.release / wait.acquire; sm_90 — memory accesses before the arrival are
+// visible behind the wait, in the whole cluster. (Parallel Synchronization: barrier.cluster)
+TLX_DEVICE void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+TLX_DEVICE void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// mapa.shared::cluster.u32, ld.shared::cluster.u32; sm_90 — the word that CTA `rank` has where this
+// CTA has `address`, a shared address. (Data Movement: mapa, ld)
+TLX_DEVICE u32 load_from_cta(u32 address, u32 rank) {
+  u32 value;
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %1, %2;\n"
+      "ld.shared::cluster.u32 %0, [remote];\n"
+      "}\n"
+      : "=r"(value)
+      : "r"(address), "r"(rank)
+      : "memory");
+  return value;
+}
+
+}  // namespace jfa::tlx::ptx
