@@ -23,11 +23,13 @@ constexpr int kClasses = kTileClasses + 1;
 static_assert(kClasses <= kPlanThreads, "a thread a class");
 
 // Work is counted in key blocks of half a tile; above 2^16 of them all are "most".
+TLX_DEVICE int class_of_work(int half_blocks) {
+  const int c = work_class(half_blocks) - (kWorkClasses - kTileClasses);
+  return c < 0 ? 0 : c;
+}
 TLX_DEVICE int tile_class(const PlanArguments& p, const TileWork& tile) {
   const int keys = tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin);
-  const int halves = tile.rows * 2 > p.tile_tokens ? 2 : 1;
-  const int c = work_class(ceil_div(keys, p.key_block) * halves) - (kWorkClasses - kTileClasses);
-  return c < 0 ? 0 : c;
+  return class_of_work(ceil_div(keys, p.key_block) * (tile.rows * 2 > p.tile_tokens ? 2 : 1));
 }
 
 struct PlanMemory {
@@ -45,7 +47,7 @@ struct PlanMemory {
   int taken[kWarps][kClasses];  // first the counts, then the next places
   int totals[kClasses];         // of all warps; read by the cluster
   int longest_keys;             // likewise
-  int cluster_tiles, cluster_gaps;
+  int cluster_longest_keys;     // of all CTAs
 };
 
 template <int kMask>
@@ -79,7 +81,12 @@ class PlanBlock {
     const int first = static_cast<int>(blockIdx.x) * sections;
     for (int i = first; i < first + sections && i * section_ < p_.batch; ++i) {
       const int begin = i * section_;
-      find_tiles<kWrite>(begin, smaller(p_.batch - begin, section_));
+      // The only section of a CTA is still there the second time.
+      if (!kWrite || sections > 1) {
+        read_sequence<kWrite>(begin, smaller(p_.batch - begin, section_));
+        find_tiles();
+      }
+      put_gaps<kWrite>();
       const int tiles = m_.tiles_end[kPlanThreads - 1];
       // A warp takes neighbouring tiles: they are likely to share keys.
       const int rounds = ceil_div(tiles, kPlanThreads);
@@ -91,25 +98,35 @@ class PlanBlock {
     }
   }
 
-  // Fills the section: sequences [begin, begin + count) and how their rows make tiles.
+  // Puts the section's sequences [begin, begin + count) into shared memory.
   template <bool kWrite>
-  TLX_DEVICE void find_tiles(int begin, int count) {
-    const int b = begin + thread_;
-    const bool present = thread_ < count;
-    Sequence mine{};
-    if (present) mine = sequence_of(p_, b);
-    const SequenceRows& rows = mine.rows;
-    m_.q_first[thread_] = rows.q_first;
-    m_.q_length[thread_] = rows.q_length;
-    m_.k_first[thread_] = rows.k_first;
-    m_.k_length[thread_] = rows.k_length;
-    m_.out_first[thread_] = rows.out_first;
-    const bool works = has_work(rows.q_length, rows.k_length);
-    const bool shares = may_share(rules_, rows.q_length, rows.k_length);
-    const SequenceRows before = sequence_before(rows, b, present);  // all lanes take part
-    const bool breaks = !present || !shares || !follows(before, rows);
+  TLX_DEVICE void read_sequence(int begin, int count) {
+    present_ = thread_ < count;
+    Sequence sequence{};
+    if (present_) sequence = sequence_of(p_, begin + thread_);
+    rows_ = sequence.rows;
+    works_ = has_work(rows_.q_length, rows_.k_length);
+    gap_first_ = rows_.out_first + (works_ ? rows_.q_length : 0);
+    gap_end_ = sequence.out_end;
+    m_.q_first[thread_] = rows_.q_first;
+    m_.q_length[thread_] = rows_.q_length;
+    m_.k_first[thread_] = rows_.k_first;
+    m_.k_length[thread_] = rows_.k_length;
+    m_.out_first[thread_] = rows_.out_first;
+    if constexpr (!kWrite) {
+      if (present_) p_.sequences[begin + thread_] = rows_;
+      const int longest = ptx::warp_max(rows_.k_length);
+      if (lane_ == 0) atomicMax(&m_.longest_keys, longest);
+    }
+    __syncthreads();
+  }
+
+  // Fills tiles_end and sharing: how the rows of the section make tiles.
+  TLX_DEVICE void find_tiles() {
+    const bool shares = may_share(rules_, rows_.q_length, rows_.k_length);
+    const bool breaks = !present_ || !shares || !follows_the_one_before();
     const u32 break_bits = __ballot_sync(kAllLanes, breaks);
-    const u32 work_bits = __ballot_sync(kAllLanes, works);
+    const u32 work_bits = __ballot_sync(kAllLanes, works_);
     if (lane_ == 0) {
       m_.breaks[warp_] = break_bits;
       m_.works[warp_] = work_bits;
@@ -118,41 +135,24 @@ class PlanBlock {
       m_.breaks[kWarps] = kAllLanes;
       m_.works[kWarps] = 0;
     }
-    if constexpr (!kWrite) {
-      if (present) p_.sequences[b] = rows;
-      const int longest = ptx::warp_max(rows.k_length);
-      if (lane_ == 0) atomicMax(&m_.longest_keys, longest);
-    }
-    put_gaps<kWrite>(rows.out_first + (works ? rows.q_length : 0), mine.out_end);
     __syncthreads();
-
-    const int next = works && shares ? end_of_tile(rows.q_first) : thread_ + 1;
+    const int next = works_ && shares ? end_of_tile(rows_.q_first) : thread_ + 1;
     const bool begins = chain(next);
     int tiles = 0;
-    if (begins && works) {
-      tiles = shares ? 1 : tiles_of_rows(rules_, rows.q_length);
+    if (begins && works_) {
+      tiles = shares ? 1 : tiles_of_rows(rules_, rows_.q_length);
       m_.sharing[thread_] = shares ? sharing(next) : 1;
     }
     m_.tiles_end[thread_] = sum_to_here(tiles);
     __syncthreads();
   }
 
-  // The sequence before this thread's: that of the lane before, resolved again for the first lane.
-  TLX_DEVICE SequenceRows sequence_before(const SequenceRows& rows, int b, bool present) const {
-    SequenceRows before{};
-    before.q_first = __shfl_up_sync(kAllLanes, rows.q_first, 1);
-    before.q_length = __shfl_up_sync(kAllLanes, rows.q_length, 1);
-    before.k_first = __shfl_up_sync(kAllLanes, rows.k_first, 1);
-    before.k_length = __shfl_up_sync(kAllLanes, rows.k_length, 1);
-    before.out_first = __shfl_up_sync(kAllLanes, rows.out_first, 1);
-    if (lane_ == 0 && present) {
-      if (thread_ == 0) {
-        before.q_first = -1;  // a section begins
-      } else {
-        before = sequence_of(p_, b - 1).rows;
-      }
-    }
-    return before;
+  // Nothing reaches over the beginning of a section.
+  TLX_DEVICE bool follows_the_one_before() const {
+    if (thread_ == 0) return false;
+    const int i = thread_ - 1;
+    return follows(
+        {m_.q_first[i], m_.q_length[i], m_.k_first[i], m_.k_length[i], m_.out_first[i], {}}, rows_);
   }
 
   // The 64 bits from this thread's on.
@@ -280,10 +280,10 @@ class PlanBlock {
     tile.full_end = keys.full_end;
   }
 
-  // Rows [first, end) of out belong to nobody.
+  // The rows of out that this thread's sequence owns and no tile has.
   template <bool kWrite>
-  TLX_DEVICE void put_gaps(int first, int end) {
-    const int pieces = gap_pieces(end - first);
+  TLX_DEVICE void put_gaps() {
+    const int pieces = gap_pieces(gap_end_ - gap_first_);
     if (!ptx::any(pieces > 0)) return;
     const int to_here = warp_sum_to_here(pieces);
     const int place = m_.taken[warp_][kGapClass] + to_here - pieces;
@@ -291,7 +291,7 @@ class PlanBlock {
     if (lane_ == kWarpThreads - 1) m_.taken[warp_][kGapClass] += to_here;
     __syncwarp();
     if constexpr (kWrite) {
-      for (int i = 0; i < pieces; ++i) put_gap(place + i, first + i * kGapRows, end);
+      for (int i = 0; i < pieces; ++i) put_gap(place + i, gap_first_ + i * kGapRows, gap_end_);
     }
   }
   TLX_DEVICE void put_gap(int place, int first, int end) const {
@@ -334,6 +334,7 @@ class PlanBlock {
       }
     }
     ptx::cluster_arrive();
+    if (c == kClasses) m_.cluster_longest_keys = longest;
     const OuterGaps outer = outer_gaps(p_);
     const int outer_pieces =
         gap_pieces(outer.front_end) + gap_pieces(p_.out_rows - outer.back_first);
@@ -348,9 +349,12 @@ class PlanBlock {
       }
     }
     if (blockIdx.x == 0) {
-      if (c == kTileClasses - 1) p_.header->tiles = smaller(classes_before + all, p_.most_tiles);
+      const int to_here = smaller(classes_before + all, p_.most_tiles);
+      const int keys = m_.cluster_longest_keys;
+      if (c == class_of_work(ceil_div(keys, p_.key_block))) p_.header->long_tiles = to_here;
+      if (c == kTileClasses - 1) p_.header->tiles = to_here;
       if (c == kGapClass) p_.header->gaps = smaller(outer_pieces + all, p_.most_gaps);
-      if (c == kClasses) p_.header->longest_keys = longest;
+      if (c == kClasses) p_.header->longest_keys = keys;
       for (int i = thread_; i < p_.counter_slots; i += kPlanThreads) p_.counters[i] = {};
     }
     __syncthreads();
@@ -379,6 +383,10 @@ class PlanBlock {
   const int thread_;
   const int warp_;
   const u32 lane_;
+  // Of this thread's sequence of the section.
+  bool present_ = false, works_ = false;
+  SequenceRows rows_{};
+  int gap_first_ = 0, gap_end_ = 0;
 };
 
 template <int kMask>

@@ -6,29 +6,43 @@
 
 namespace jfa::kernels {
 
-// The rows that a sequence owns and the length of those it uses.
+JFA_HOST_DEVICE constexpr int clamped(long long value, int least, int most) {
+  return static_cast<int>(value < least ? least : value > most ? most : value);
+}
+
+// The rows that a sequence owns and the number of those it uses.
 struct Segment {
   int first = 0;
   int used = 0;
   int end = 0;
 };
 
-JFA_HOST_DEVICE constexpr int clamped(long long value, int least, int most) {
-  return static_cast<int>(value < least ? least : value > most ? most : value);
+// What memory says of a sequence: all loads are under way before the first value is looked at.
+struct SegmentNumbers {
+  long long first = 0, end = 0, used = 0;
+};
+
+JFA_HOST_DEVICE constexpr SegmentNumbers numbers_of(const SequenceSide& side, int sequence) {
+  SegmentNumbers numbers;
+  if (side.offsets.present()) {
+    numbers.first = side.offsets.at(sequence);
+    numbers.end = side.offsets.at(sequence + 1LL);
+  } else {
+    numbers.first = static_cast<long long>(sequence) * side.sequence_rows;
+    numbers.end = numbers.first + side.rows;
+  }
+  numbers.used = side.used.present() ? side.used.at(sequence) : numbers.end;
+  return numbers;
 }
 
 // Offsets that decrease or leave the tensor give fewer rows, never others than the tensor's.
-JFA_HOST_DEVICE constexpr Segment segment_of(const SequenceSide& side, int sequence) {
+JFA_HOST_DEVICE constexpr Segment segment_of(const SequenceSide& side,
+                                             const SegmentNumbers& numbers) {
+  const int rows = side.offsets.present() ? side.rows : clamped(numbers.end, 0, 1 << 30);
   Segment segment;
-  if (side.offsets.present()) {
-    segment.first = clamped(side.offsets.at(sequence), 0, side.rows);
-    segment.end = clamped(side.offsets.at(sequence + 1LL), segment.first, side.rows);
-  } else {
-    segment.first = sequence * side.sequence_rows;
-    segment.end = segment.first + side.rows;
-  }
-  segment.used = segment.end - segment.first;
-  if (side.used.present()) segment.used = clamped(side.used.at(sequence), 0, segment.used);
+  segment.first = clamped(numbers.first, 0, rows);
+  segment.end = clamped(numbers.end, segment.first, rows);
+  segment.used = clamped(numbers.used, 0, segment.end - segment.first);
   return segment;
 }
 
@@ -38,16 +52,15 @@ struct Sequence {
 };
 
 JFA_HOST_DEVICE constexpr Sequence sequence_of(const PlanArguments& p, int b) {
-  const Segment q = segment_of(p.q, b);
-  const bool jagged = p.q.offsets.present();
-  Sequence sequence{{q.first, q.used, 0, 0, jagged ? q.first : b * p.q.rows, {}}};
-  sequence.out_end = sequence.rows.out_first + q.end - q.first;
-  if (p.kv_batch == 0) return sequence;
-  const long long index = p.kv_map.present() ? p.kv_map.at(b) : b;
-  const Segment kv = segment_of(p.kv, clamped(index, 0, p.kv_batch - 1));
-  sequence.rows.k_first = kv.first;
-  sequence.rows.k_length = kv.used;
-  return sequence;
+  const SegmentNumbers q_numbers = numbers_of(p.q, b);
+  SegmentNumbers kv_numbers;  // without key sequences no rows
+  if (p.kv_batch > 0) {
+    const long long index = p.kv_map.present() ? p.kv_map.at(b) : b;
+    kv_numbers = numbers_of(p.kv, clamped(index, 0, p.kv_batch - 1));
+  }
+  const Segment q = segment_of(p.q, q_numbers), kv = segment_of(p.kv, kv_numbers);
+  const int out_first = p.q.offsets.present() ? q.first : b * p.q.rows;
+  return {{q.first, q.used, kv.first, kv.used, out_first, {}}, out_first + q.end - q.first};
 }
 
 // Whether the rows of `next` begin where those of `before` end, in every tensor.
@@ -79,7 +92,8 @@ struct OuterGaps {
 JFA_HOST_DEVICE constexpr OuterGaps outer_gaps(const PlanArguments& p) {
   if (p.batch == 0) return {p.out_rows, p.out_rows};
   if (!p.q.offsets.present()) return {0, p.out_rows};
-  return {segment_of(p.q, 0).first, segment_of(p.q, p.batch - 1).end};
+  const SegmentNumbers first = numbers_of(p.q, 0), last = numbers_of(p.q, p.batch - 1);
+  return {segment_of(p.q, first).first, segment_of(p.q, last).end};
 }
 
 JFA_HOST_DEVICE constexpr int gap_pieces(int rows) {

@@ -171,6 +171,13 @@ int octave_eighth(const Batch& batch, const TileWork& tile) {
   return kernels::work_class(blocks * (tile.rows * 2 > batch.tile_tokens ? 2 : 1));
 }
 
+// Tiles with half the work of a full tile of the longest sequence, to an eighth of an octave.
+long long long_tiles(const Batch& batch, int longest, const std::vector<TileWork>& tiles) {
+  const int half = kernels::work_class((longest + batch.key_block - 1) / batch.key_block);
+  return std::count_if(tiles.begin(), tiles.end(),
+                       [&](const TileWork& tile) { return octave_eighth(batch, tile) <= half; });
+}
+
 class DevicePlan : public testing::TestWithParam<const char*> {
  protected:
   static constexpr int kCounterSlots = 5;
@@ -308,6 +315,7 @@ class DevicePlan : public testing::TestWithParam<const char*> {
       longest = std::max(longest, expected.k_length);
     }
     EXPECT_EQ(result.header.longest_keys, longest);
+    EXPECT_EQ(result.header.long_tiles, long_tiles(batch, longest, result.tiles));
     for (const WorkCounters& counters : result.counters) {
       EXPECT_EQ(counters.next, 0U);
       EXPECT_EQ(counters.finished, 0U);
