@@ -29,6 +29,15 @@ Rows rows_in_head(const Tensor& tensor, Layout layout, std::int64_t index, std::
           tensor.strides[axis], tensor.strides[axis + 2], tensor.shape[axis + 2]};
 }
 
+Rows rows_in_heads(const Tensor& tensor, Layout layout, std::int64_t index, std::int64_t first,
+                   std::int64_t begin, std::int64_t end) {
+  Rows rows = rows_in_head(tensor, layout, index, first, begin);
+  const std::int64_t heads = end - begin;
+  const std::int64_t stride = tensor.strides[layout == Layout::dense ? 2 : 1];
+  if (heads > 1 && stride > 0 && stride < 2 * rows.width) rows.width += (heads - 1) * stride;
+  return rows;
+}
+
 TimeBuckets::TimeBuckets(std::int64_t buckets, double time_scale) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   const auto bucket = [&](std::uint64_t difference) {
@@ -65,7 +74,10 @@ std::int64_t TimeBuckets::bucket_of(std::int64_t q_time, std::int64_t k_time) co
 }
 
 Context make_context(const AttentionArgs& args, const Call& call, const detail::PlanData& plan) {
-  Context context{args, call, plan, {}, call.heads / call.kv_heads};
+  Context context{args, call, plan, {}, call.heads / call.kv_heads, false, 1};
+  const Bias& bias = args.bias;
+  context.adjusted = bias.dense.present() || bias.alibi_slopes.present() ||
+                     bias.position_table.present() || bias.time_table.present() || call.scale <= 0;
   if (args.bias.time_table.present()) {
     context.buckets = TimeBuckets(args.bias.time_table.shape[1], args.bias.time_scale);
   }
@@ -108,8 +120,7 @@ Scores Context::scores_of(const SequenceView& sequence, std::int64_t head) const
   const double unit = args.activation == Activation::softmax ? 1.4426950408889634 : 1.0;
   scores.scale = static_cast<float>(call.scale);
   scores.shift = sequence.mask.bottom_right != 0 ? sequence.k_length - sequence.q_length : 0;
-  scores.adjusted = bias.dense.present() || bias.alibi_slopes.present() ||
-                    bias.position_table.present() || bias.time_table.present() || call.scale <= 0;
+  scores.adjusted = adjusted;
   scores.late_scale = static_cast<float>(scores.adjusted ? unit : call.scale * unit);
   if (bias.dense.present()) {
     const Tensor& dense = bias.dense;
@@ -154,8 +165,9 @@ std::int64_t longest(const Call& call, std::int64_t SequenceView::*length) {
   return most;
 }
 
-constexpr std::int64_t kPanelMost = 32;  // widest panel of any instruction set
-constexpr std::int64_t kGroupLeast = 6;  // fewest rows of a register block
+constexpr std::int64_t kMostScoreRows = 48;  // rows whose scores are in scratch at once
+constexpr std::int64_t kPanelMost = 32;      // widest panel of any instruction set
+constexpr std::int64_t kGroupLeast = 6;      // fewest rows of a register block
 
 std::int64_t panels_size(std::int64_t keys, std::int64_t width) {
   return (keys + kPanelMost - 1) / kPanelMost * kPanelMost * ((width + 3) / 4 * 4);
@@ -166,7 +178,8 @@ std::int64_t panels_size(std::int64_t keys, std::int64_t width) {
 Blocking forward_blocking(const Call& call) {
   const std::int64_t width = std::max(call.dim, call.value_dim);
   const std::int64_t keys = width <= 64 ? 256 : width <= 128 ? 256 : 128;
-  return {std::min(detail::kCpuTileRows, longest(call, &SequenceView::q_length)),
+  return {std::clamp((longest(call, &SequenceView::q_length) + 15) / 16 * 16,
+                     kMostLaneSets * kMostLanes, detail::kCpuTileRows),
           std::min(keys, (longest(call, &SequenceView::k_length) + 31) / 32 * 32)};
 }
 
@@ -177,10 +190,11 @@ ForwardScratch::ForwardScratch(const Call& call, const Blocking& sizes, void* bl
       s_stride(padded_stride(blocking.keys)) {
   Carver carver(block);
   q = carver.take<float>(blocking.rows * q_stride);
+  q_lanes = carver.take<float>(call.dim * kMostLaneSets * kMostLanes);
   k = carver.take<float>(kPanelMost * q_stride);
   k_panels = carver.take<float>(panels_size(blocking.keys, call.dim));
   v = carver.take<float>(blocking.keys * v_stride);
-  s = carver.take<float>(std::min<std::int64_t>(24, blocking.rows) * s_stride);
+  s = carver.take<float>(std::max(kMostScoreRows * s_stride, kMostLanes * blocking.keys));
   out = carver.take<float>(blocking.rows * v_stride);
   maximum = carver.take<float>(blocking.rows);
   sum = carver.take<float>(blocking.rows);

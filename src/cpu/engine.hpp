@@ -29,6 +29,10 @@ struct Rows {
 // Rows of `tensor` (layout `layout`) that belong to sequence `index` with first row `first`.
 Rows rows_in_head(const Tensor& tensor, Layout layout, std::int64_t index, std::int64_t first,
                   std::int64_t head);
+// What lies between the first element of head `begin` and the last of head `end` − 1, or of as many
+// heads as are next to each other.
+Rows rows_in_heads(const Tensor& tensor, Layout layout, std::int64_t index, std::int64_t first,
+                   std::int64_t begin, std::int64_t end);
 
 // Smallest time difference of every bucket, so that a bucket is found with whole numbers and agrees
 // bit for bit with ⌊ln(max(1, |t_q − t_k|)) / time_scale⌋ in float64.
@@ -74,7 +78,9 @@ struct Context {
   const detail::Call& call;
   const detail::PlanData& plan;
   TimeBuckets buckets;
-  std::int64_t group = 1;  // query heads a key head
+  std::int64_t group = 1;      // query heads a key head
+  bool adjusted = false;       // as Scores::adjusted, the same in every sequence and head
+  std::int64_t lane_sets = 1;  // sets of heads that a task computes at once where rows are few
 
   Scores scores_of(const detail::SequenceView& sequence, std::int64_t head) const;
   double out_scale_of(const detail::SequenceView& sequence, std::int64_t row) const;
@@ -121,6 +127,11 @@ constexpr std::int64_t padded_stride(std::int64_t width) {
   return (lines | 1) * 16;
 }
 
+// Sequences with few query rows: most sets of heads that a task computes at once, and the rows of a
+// set at most.
+constexpr std::int64_t kMostLaneSets = 8;
+constexpr std::int64_t kMostLanes = 32;
+
 // Sizes of the tiles of one call; they depend on head dimensions only.
 struct Blocking {
   std::int64_t rows = 0;  // query rows of a tile
@@ -137,6 +148,7 @@ struct ForwardScratch {
   std::int64_t v_stride = 0;
   std::int64_t s_stride = 0;
   float* q = nullptr;         // [rows][D]
+  float* q_lanes = nullptr;   // Qᵀ of few rows, [sets][D][lanes]
   float* k = nullptr;         // [32][D], keys on their way into panels
   float* k_panels = nullptr;  // Kᵀ
   float* v = nullptr;         // [keys][Dv]

@@ -50,7 +50,9 @@ void forward(const ForwardArgs& args, const detail::Call& call, const detail::Pl
   const int workers =
       static_cast<int>(std::min<std::int64_t>(affordable_workers(threads, each, 64), tasks));
   const Workspace workspace(execution, each * static_cast<std::size_t>(workers));
-  const Context context = make_context(args, call, plan);
+  Context context = make_context(args, call, plan);
+  const bool many = static_cast<std::int64_t>(plan.tiles.size()) >= 4 * std::int64_t{threads};
+  context.lane_sets = many ? kMostLaneSets : 1;
   run_tasks(execution, tasks, workers, [&](std::int64_t index, int worker) {
     const ForwardScratch scratch(call, blocking,
                                  workspace.at(each * static_cast<std::size_t>(worker)));

@@ -4,8 +4,9 @@
 #define HWY_TARGET_INCLUDE "cpu/forward_tile.cpp"
 #include <hwy/foreach_target.h>
 
-#include "cpu/score-inl.h"
+#include "cpu/few_rows-inl.h"
 #include "cpu/tasks.hpp"
+#include "cpu/tile_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace jfa::cpu::HWY_NAMESPACE {
@@ -13,28 +14,77 @@ namespace {
 
 using detail::SequenceView;
 
-// Loads the keys and values of one block.
-void load_block(const Rows& keys, const Rows& values, std::int64_t begin, std::int64_t count,
-                const ForwardScratch& scratch) {
-  const std::int64_t width = keys.width;
-  const std::int64_t panel_size = round_up(width, 4) * kPanel;
-  const bool direct = keys.dtype == DType::float32 && width % 4 == 0;
-  for (std::int64_t j = 0; j < count; j += kPanel) {
-    const std::int64_t here = std::min(kPanel, count - j);
-    float* panel = scratch.k_panels + j / kPanel * panel_size;
-    if (direct) {
-      pack_transposed(element<float>(keys, begin + j), keys.row_stride, here, width, panel_size,
-                      panel, count - j);
+// The two products of a forward block in float32, whatever the inputs are.
+class FloatProducts {
+ public:
+  // Rows whose scores are in L1 from their products to their product with V.
+  static constexpr std::int64_t kRows = 24;
+
+  FloatProducts(const Rows& k, const Rows& v, const ForwardScratch& scratch)
+      : k_(k), v_(v), scratch_(scratch) {}
+
+  void load_queries(const Rows& q, std::int64_t first, std::int64_t rows) const {
+    load_rows(q, first, rows, round_up(q.width, kLanes), scratch_.q, scratch_.q_stride);
+  }
+
+  void load_block(std::int64_t begin, std::int64_t count) const {
+    const bool direct = k_.dtype == DType::float32 && k_.width % 4 == 0;
+    for (std::int64_t j = 0; j < count; j += kPanel) {
+      const std::int64_t here = std::min(kPanel, count - j);
+      float* panel = scratch_.k_panels + j / kPanel * panel_size();
+      if (direct) {
+        pack_transposed(element<float>(k_, begin + j), k_.row_stride, here, k_.width, panel_size(),
+                        panel, count - j);
+      } else {
+        load_rows(k_, begin + j, here, round_up(k_.width, kLanes), scratch_.k, scratch_.q_stride);
+        pack_transposed(scratch_.k, scratch_.q_stride, here, k_.width, panel_size(), panel);
+      }
+    }
+    load_rows(v_, begin, count, round_up(v_.width, kLanes), scratch_.v, scratch_.v_stride);
+  }
+
+  // Scores of the rows [begin, end) of the tile to scratch.s.
+  void scores(std::int64_t begin, std::int64_t end, std::int64_t keys) const {
+    RowPrefetcher nothing;  // tiles are large: the next block is loaded in 2 % of the time
+    score_products(end - begin, keys, k_.width, scratch_.q + begin * scratch_.q_stride,
+                   scratch_.q_stride, scratch_.k_panels, panel_size(),
+                   scratch_.groups + begin / kBlockRows, scratch_.s, scratch_.s_stride, nothing);
+  }
+
+  // out = f·out + P·V of the rows [begin, end), for the keys that each group of rows sees.
+  void values(std::int64_t begin, std::int64_t end, bool rescale) const {
+    if (rescale) {
+      values<Update::rescale>(begin, end);
     } else {
-      load_rows(keys, begin + j, here, round_up(width, kLanes), scratch.k, scratch.q_stride);
-      pack_transposed(scratch.k, scratch.q_stride, here, width, panel_size, panel);
+      values<Update::add>(begin, end);
     }
   }
-  load_rows(values, begin, count, round_up(values.width, kLanes), scratch.v, scratch.v_stride);
-}
 
-// Rows whose scores are in L1 from their products to their product with V.
-constexpr std::int64_t kScoreRows = 24;
+ private:
+  std::int64_t panel_size() const { return round_up(k_.width, 4) * kPanel; }
+
+  template <Update kUpdate>
+  void values(std::int64_t begin, std::int64_t end) const {
+    const ForwardScratch& scratch = scratch_;
+    const std::int64_t columns = round_up(v_.width, kLanes);
+    for (std::int64_t j = 0; j < columns; j += kPanel) {
+      const std::int64_t vectors = columns - j > kLanes ? 2 : 1;
+      for (std::int64_t i = begin; i < end; i += kBlockRows) {
+        const KeyRange range = scratch.groups[i / kBlockRows];
+        if (range.begin == range.end) continue;
+        product_rows<kUpdate, Order::rows>(
+            std::min<std::int64_t>(kBlockRows, end - i), vectors, range.end - range.begin,
+            scratch.s + (i - begin) * scratch.s_stride + range.begin, scratch.s_stride,
+            scratch.v + range.begin * scratch.v_stride + j, scratch.v_stride,
+            scratch.out + i * scratch.v_stride + j, scratch.v_stride, scratch.factor + i);
+      }
+    }
+  }
+
+  const Rows k_;
+  const Rows v_;
+  const ForwardScratch& scratch_;
+};
 
 // S → P for the rows [begin, end) of the tile, whose first row is `first_row` of the sequence.
 void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t begin,
@@ -74,24 +124,6 @@ void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t beg
   });
 }
 
-// out = f·out + P·V of the rows [begin, end), for the keys that each group of rows sees.
-template <Update kUpdate>
-void value_products(std::int64_t begin, std::int64_t end, std::int64_t columns,
-                    const ForwardScratch& scratch) {
-  for (std::int64_t j = 0; j < columns; j += kPanel) {
-    const std::int64_t vectors = columns - j > kLanes ? 2 : 1;
-    for (std::int64_t i = begin; i < end; i += kBlockRows) {
-      const KeyRange range = scratch.groups[i / kBlockRows];
-      if (range.begin == range.end) continue;
-      product_rows<kUpdate, Order::rows>(
-          std::min<std::int64_t>(kBlockRows, end - i), vectors, range.end - range.begin,
-          scratch.s + (i - begin) * scratch.s_stride + range.begin, scratch.s_stride,
-          scratch.v + range.begin * scratch.v_stride + j, scratch.v_stride,
-          scratch.out + i * scratch.v_stride + j, scratch.v_stride, scratch.factor + i);
-    }
-  }
-}
-
 // The row's visible keys, and the smallest range that holds them all.
 KeyRange64 find_intervals(const Context& context, const SequenceView& sequence,
                           std::int64_t first_row, std::int64_t rows,
@@ -106,9 +138,10 @@ KeyRange64 find_intervals(const Context& context, const SequenceView& sequence,
   return hull;
 }
 
+// Rows of one head; row i is row `scratch_row` + i of the scratch.
 void store_results(const Context& context, const ForwardArgs& args, const SequenceView& sequence,
                    std::int64_t head, std::int64_t first_row, std::int64_t rows,
-                   const ForwardScratch& scratch) {
+                   std::int64_t scratch_row, const ForwardScratch& scratch) {
   const bool softmax = args.activation == Activation::softmax;
   const Rows out = rows_in_head(args.out, detail::out_layout(args.q_sequences.layout),
                                 sequence.index, sequence.q_first, head);
@@ -118,22 +151,26 @@ void store_results(const Context& context, const ForwardArgs& args, const Sequen
           (sequence.out_row + first_row) * args.lse.strides[1];
   }
   for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t from = scratch_row + i;
     double factor = context.out_scale_of(sequence, first_row + i);
     if (softmax) {
-      const double sum = scratch.sum[i];
+      const double sum = scratch.sum[from];
       factor = sum == 0 ? 0 : factor / sum;
       if (lse != nullptr) {
         lse[i * args.lse.strides[1]] =
             sum == 0
                 ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>(0.6931471805599453 *
-                                     (static_cast<double>(scratch.maximum[i]) + std::log2(sum)));
+                                     (static_cast<double>(scratch.maximum[from]) + std::log2(sum)));
       }
     }
-    store_row(out, first_row + i, scratch.out + i * scratch.v_stride, static_cast<float>(factor));
+    store_row(out, first_row + i, scratch.out + from * scratch.v_stride,
+              static_cast<float>(factor));
   }
 }
 
+// Rows [first_row, first_row + rows) of one sequence in one head.
+template <typename Products>
 void forward_rows(const Context& context, const ForwardArgs& args, const SequenceView& sequence,
                   std::int64_t head, std::int64_t first_row, std::int64_t rows,
                   const ForwardScratch& scratch) {
@@ -147,7 +184,8 @@ void forward_rows(const Context& context, const ForwardArgs& args, const Sequenc
   const bool softmax = scores.activation == Activation::softmax;
   const std::int64_t columns = round_up(v.width, kLanes);
 
-  load_rows(q, first_row, rows, round_up(q.width, kLanes), scratch.q, scratch.q_stride);
+  const Products products(k, v, scratch);
+  products.load_queries(q, first_row, rows);
   for (std::int64_t i = 0; i < rows; ++i) {
     std::fill_n(scratch.out + i * scratch.v_stride, columns, 0.0F);
     scratch.maximum[i] = -std::numeric_limits<float>::infinity();
@@ -168,23 +206,133 @@ void forward_rows(const Context& context, const ForwardArgs& args, const Sequenc
       full_block(rows, keys, scratch.ranges, scratch.groups);
     }
     if (visibility == kernels::Visibility::skipped) continue;
-    load_block(k, v, key, keys, scratch);
-    RowPrefetcher nothing;  // tiles are large: the next block is loaded in 2 % of the time
-    for (std::int64_t i = 0; i < rows; i += kScoreRows) {
-      const std::int64_t end = std::min(rows, i + kScoreRows);
-      score_products(end - i, keys, q.width, scratch.q + i * scratch.q_stride, scratch.q_stride,
-                     scratch.k_panels, round_up(q.width, 4) * kPanel,
-                     scratch.groups + i / kBlockRows, scratch.s, scratch.s_stride, nothing);
+    products.load_block(key, keys);
+    for (std::int64_t i = 0; i < rows; i += Products::kRows) {
+      const std::int64_t end = std::min(rows, i + Products::kRows);
+      products.scores(i, end, keys);
       apply_scores(scores, first_row, i, end, key, visibility == kernels::Visibility::partial,
                    scratch);
-      if (softmax) {
-        value_products<Update::rescale>(i, end, columns, scratch);
-      } else {
-        value_products<Update::add>(i, end, columns, scratch);
-      }
+      products.values(i, end, softmax);
     }
   }
-  store_results(context, args, sequence, head, first_row, rows, scratch);
+  store_results(context, args, sequence, head, first_row, rows, 0, scratch);
+}
+
+// S → P of a block in lanes.
+void apply_lane_scores(const Scores& scores, const LaneSet& set, std::int64_t keys, bool partial,
+                       const ForwardScratch& scratch) {
+  if (scores.activation == Activation::softmax) {
+    if (partial) {
+      fill_hidden_lanes(set, keys, scratch.ranges, -std::numeric_limits<float>::infinity(),
+                        scratch.s);
+    }
+    softmax_lanes(set, keys, scores.late_scale, scratch.s, scratch.maximum + set.first,
+                  scratch.sum + set.first, scratch.factor + set.first);
+    return;
+  }
+  with_activation(scores.activation, [&](auto activation) HWY_ATTR {
+    const Floats f32;
+    const FloatVector scale = hn::Set(f32, scores.late_scale);
+    FloatVector unused = hn::Zero(f32);
+    for (std::int64_t n = 0; n < keys * set.stride(); n += kLanes) {
+      const FloatVector s = hn::Mul(hn::LoadU(f32, scratch.s + n), scale);
+      hn::StoreU(activation_of<activation(), false>(s, scores.leaky_slope, unused), f32,
+                 scratch.s + n);
+    }
+  });
+  if (partial) fill_hidden_lanes(set, keys, scratch.ranges, 0, scratch.s);
+}
+
+// A block of keys and values of one key head meets the rows of a set.
+void forward_lane_block(const Scores& scores, const LaneSet& set, const Rows& k, const Rows& v,
+                        std::int64_t key, std::int64_t keys, bool partial,
+                        RowPrefetcher& prefetcher, const ForwardScratch& scratch) {
+  lane_products(k, key, keys, set, scratch.q_lanes + set.first * k.width, scratch.k,
+                scratch.q_stride, scratch.s, prefetcher);
+  apply_lane_scores(scores, set, keys, partial, scratch);
+  const std::int64_t columns = round_up(v.width, kLanes);
+  const float* values = scratch.v;
+  std::int64_t values_stride = scratch.v_stride;
+  if (v.dtype == DType::float32 && v.width == columns) {
+    values = element<float>(v, key);
+    values_stride = v.row_stride;
+  } else {
+    load_rows(v, key, keys, columns, scratch.v, scratch.v_stride);
+  }
+  add_lane_products<Update::rescale>(set, keys, columns, scratch.s, values, values_stride,
+                                     scratch.out + set.first * scratch.v_stride, scratch.v_stride,
+                                     scratch.factor + set.first);
+}
+
+// All rows of a sequence with few of them, in the heads of `sets`. A block of keys is small enough
+// for L2 in all these heads, so that memory is read as it lies.
+void forward_lanes(const Context& context, const ForwardArgs& args, const SequenceView& sequence,
+                   const LaneSets& sets, const ForwardScratch& scratch) {
+  const Layout kv = args.kv_sequences.layout;
+  const std::int64_t lanes = sets.back().first + sets.back().stride();
+  std::fill_n(scratch.q_lanes, context.call.dim * lanes, 0.0F);
+  std::fill_n(scratch.maximum, lanes, -std::numeric_limits<float>::infinity());
+  std::fill_n(scratch.sum, lanes, 0.0F);
+  std::fill_n(scratch.factor, lanes, 1.0F);
+  std::fill_n(scratch.out, lanes * scratch.v_stride, 0.0F);
+  for (const LaneSet& set : sets) {
+    for (std::int64_t n = 0; n < set.count(); ++n) {
+      const Rows q = rows_in_head(args.q, args.q_sequences.layout, sequence.index, sequence.q_first,
+                                  set.head + n / set.rows);
+      load_lane(q, n % set.rows, n, set.stride(), scratch.k, scratch.q_lanes + set.first * q.width);
+    }
+  }
+  const bool masked = sequence.mask.kind != kernels::MaskParameters::full;
+  KeyRange64 hull{0, sequence.k_length};
+  if (masked) hull = find_intervals(context, sequence, 0, sequence.q_length, scratch.intervals);
+
+  const std::int64_t step = std::min(kLaneKeys, scratch.blocking.keys);
+  for (std::int64_t key = hull.begin; key < hull.end; key += step) {
+    const std::int64_t keys = std::min(step, hull.end - key);
+    auto visibility = kernels::Visibility::full;
+    if (masked) {
+      visibility = mask_block(scratch.intervals, sequence.q_length, key, keys, scratch.ranges,
+                              scratch.groups);
+    }
+    if (visibility == kernels::Visibility::skipped) continue;
+    RowPrefetcher prefetcher;
+    for (const Tensor* tensor : {&args.k, &args.v}) {
+      prefetcher.add(
+          rows_in_heads(*tensor, kv, sequence.kv_index, sequence.k_first,
+                        sets.front().head / context.group, sets.back().head / context.group + 1),
+          key + keys, std::min(step, hull.end - key - keys));
+    }
+    prefetcher.plan(lane_blocks(keys) * sets.size());
+    for (const LaneSet& set : sets) {
+      const std::int64_t kv_head = set.head / context.group;
+      forward_lane_block(context.scores_of(sequence, set.head), set,
+                         rows_in_head(args.k, kv, sequence.kv_index, sequence.k_first, kv_head),
+                         rows_in_head(args.v, kv, sequence.kv_index, sequence.k_first, kv_head),
+                         key, keys, visibility == kernels::Visibility::partial, prefetcher,
+                         scratch);
+    }
+  }
+  for (const LaneSet& set : sets) {
+    for (std::int64_t h = 0; h < set.heads; ++h) {
+      store_results(context, args, sequence, set.head + h, 0, set.rows, set.first + h * set.rows,
+                    scratch);
+    }
+  }
+}
+
+// Rows of one sequence that a tile holds in `head`, or, with few rows, in all heads of a task.
+void forward_sequence(const Context& context, const ForwardArgs& args, const SequenceView& sequence,
+                      std::int64_t head, std::int64_t first_row, std::int64_t rows,
+                      const ForwardScratch& scratch) {
+  if (context.adjusted || sequence.q_length > kPanel) {
+    const auto run =
+        TileProducts::can(context) ? forward_rows<TileProducts> : forward_rows<FloatProducts>;
+    run(context, args, sequence, head, first_row, rows, scratch);
+    return;
+  }
+  const LaneSets sets(sequence.q_length, context.group, context.call.heads, head,
+                      context.lane_sets);
+  if (!sets.empty()) forward_lanes(context, args, sequence, sets, scratch);
 }
 
 }  // namespace
@@ -192,16 +340,16 @@ void forward_rows(const Context& context, const ForwardArgs& args, const Sequenc
 void forward_tile(const Context& context, const ForwardArgs& args, const kernels::Tile& tile,
                   std::int64_t head, const ForwardScratch& scratch) {
   if (tile.sequences == 1) {
-    forward_rows(context, args,
-                 context.call.sequences[static_cast<std::size_t>(tile.first_sequence)], head,
-                 tile.first_row, tile.rows, scratch);
+    forward_sequence(context, args,
+                     context.call.sequences[static_cast<std::size_t>(tile.first_sequence)], head,
+                     tile.first_row, tile.rows, scratch);
     return;
   }
   for (std::int64_t n = 0; n < tile.sequences; ++n) {
     const SequenceView& sequence =
         context.call.sequences[static_cast<std::size_t>(tile.first_sequence + n)];
     if (sequence.q_length == 0 || sequence.k_length == 0) continue;
-    forward_rows(context, args, sequence, head, 0, sequence.q_length, scratch);
+    forward_sequence(context, args, sequence, head, 0, sequence.q_length, scratch);
   }
 }
 

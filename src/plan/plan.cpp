@@ -88,11 +88,21 @@ bool same_mask(const kernels::MaskParameters& a, const kernels::MaskParameters& 
 kernels::PlanRules cpu_plan_rules(const Call& call, int threads) {
   const std::int64_t tasks = 8 * std::int64_t{threads};  // wanted at least
   constexpr std::int64_t kLeastRows = 48;
+  // Sequences share a tile while that saves more than the start of a task costs.
   constexpr std::int64_t kPackRows = 192;
+  constexpr double kPackPairs = 4096;
   std::int64_t rows = 0;
-  for (const SequenceView& sequence : call.sequences) rows += sequence.q_length;
+  double pairs = 0;
+  for (const SequenceView& sequence : call.sequences) {
+    rows += sequence.q_length;
+    pairs += static_cast<double>(sequence.q_length) * static_cast<double>(sequence.k_length);
+  }
+  const double mean_keys =
+      std::max(1.0, pairs / static_cast<double>(std::max<std::int64_t>(1, rows)));
+  const auto pack =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kPackPairs / mean_keys), 1, kPackRows);
   const std::int64_t tile = std::clamp(rows / tasks * call.heads, kLeastRows, kCpuTileRows);
-  return {.tile_rows = tile, .pack_rows = std::min(tile, kPackRows), .pack_contiguous = 0};
+  return {.tile_rows = tile, .pack_rows = std::min(tile, pack), .pack_contiguous = 0};
 }
 
 kernels::RowIntervals visible_intervals(const SequenceView& sequence, const Tensor& mask_intervals,

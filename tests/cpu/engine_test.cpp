@@ -35,6 +35,27 @@ TEST(CpuEngine, Lengths) {
   });
 }
 
+// Few query rows go in lanes of vectors (up to 8, 16 or 32), several heads of a key head together.
+TEST(CpuEngine, FewRows) {
+  for (const int rows : {1, 2, 3, 5, 8, 9, 16, 17, 31, 32, 33}) {
+    const std::string q = std::to_string(rows);
+    expect_right({
+        "bwd fp32 d=64 h=4 q=broadcast:rows=" + q + " kv=50,0,230,64,65",
+        "bwd bf16 d=20 dv=7 h=6 hkv=2 q=" + q + "x3 kv=1,63,300",
+        "bwd fp16 d=16 h=12 hkv=1 act=silu q=" + q + "x2 kv=130,33 out_scales=token",
+        "bwd fp32 d=32 h=20 q=" + q + "x20 kv=9x20 mask=window:left=4,right=2",
+    });
+  }
+  for (const char* mask : {"causal", "window:left=3,right=2", "hstu:contextual=1,targets=2",
+                           "prefix_local:prefix=20,local=40", "intervals:count=2"}) {
+    for (const char* activation : {"softmax", "gelu"}) {
+      expect_right("bwd fp32 d=16 h=4 hkv=2 q=4,7,1,3 kv=200,5,90,0 align=bottom_right mask=" +
+                   std::string(mask) + " act=" + activation);
+    }
+  }
+  expect_right("bwd bf16 d=64 h=8 hkv=2 q=1x70 kv=uniform:batch=70,max=200,fill=0.5,seed=3");
+}
+
 TEST(CpuEngine, HeadDimensions) {
   for (const int d :
        {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40, 72, 80, 96, 112, 130, 160, 192, 256}) {
