@@ -11,8 +11,8 @@ namespace jfa::kernels::sm90 {
 template <typename Config>
 TLX_DEVICE void clear_queries(char* queries) {
   if constexpr (Config::kUsedRows != kForwardGroupRows) {
-    for (u32 i = threadIdx.x * 4; i < Config::Queries::kTileBytes;
-         i += Config::Budget::kThreads * 4)
+    constexpr u32 kBytes = SharedPlan<Config>::kKeys - SharedPlan<Config>::kQueries;
+    for (u32 i = threadIdx.x * 4; i < kBytes; i += Config::Budget::kThreads * 4)
       *reinterpret_cast<u32*>(queries + i) = 0;
     ptx::fence_proxy_async_shared();
   }
