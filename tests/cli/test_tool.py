@@ -134,6 +134,66 @@ class TestBenchAndExplain:
         assert run("info").returncode == 0
 
 
+def why_no_kernels() -> str | None:
+    """Why nothing can be compiled here; on CI that is no reason to skip."""
+    nvrtc: str = run_json("info")["nvrtc"]
+    return None if nvrtc.startswith("NVRTC") or "CI" in os.environ else nvrtc
+
+
+class TestDevices:
+    """Problems on the PTX machine, which needs no GPU but the compiler."""
+
+    line = "fwd bf16 d=64 h=4 hkv=1 mask=causal q=5,0,17 rowgap=1"
+
+    @pytest.fixture(autouse=True)
+    def compiler(self) -> None:
+        if reason := why_no_kernels():
+            pytest.skip(reason)
+
+    def test_check(self) -> None:
+        finished = run("check", self.line, "--device", "emulated:sm_90a")
+        assert finished.returncode == 0, finished.stdout
+        assert finished.stdout.startswith("PASS")
+
+    def test_what_kernels_lack_exits_1(self) -> None:
+        finished = run("check", "fwd fp32 d=64 q=3", "--device", "emulated:sm_90a")
+        assert finished.returncode == 1
+        assert "q: type float32; GPUs support bfloat16 and float16" in finished.stdout
+
+    def test_bench(self) -> None:
+        options = ["--device", "emulated:sm_90a", "--seconds", "0"]
+        (timing,) = run_json("bench", "fwd bf16 d=64 q=5,0,17", *options)["problems"]
+        assert timing["runs"] >= 3
+        assert timing["flops"] == (5 * 5 + 17 * 17) * 4 * 64
+
+    @pytest.mark.parametrize("device", ["sm_90a", "emulated:sm_90a"])
+    def test_explain(self, device: str) -> None:
+        (explained,) = run_json("explain", self.line, "--device", device)
+        choice = explained["choice"]
+        assert choice["packed_heads"] == 4
+        assert "Activation::softmax" in choice["entry"]
+        assert any("q goes through an aligned copy" in reason for reason in choice["reasons"])
+        for kernel in choice["kernels"]:
+            assert 0 < kernel["registers"] <= 255
+            assert kernel["spilled_bytes"] >= 0
+        assert explained["plan"]["query_rows"] == 22
+
+    def test_bundle_of_problems_needs_no_compiler(self, tmp_path: Path) -> None:
+        problems = tmp_path / "problems.txt"
+        problems.write_text(f"# two\n{self.line}\nfwd bf16 d=64 q=3\n")
+        bundle = tmp_path / "kernels"
+        assert run("bundle", bundle, "--file", problems, "--ptx").returncode == 0
+        without_compiler = {
+            "JFA_NVRTC": "/no/such/compiler",
+            "JFA_CACHE_DIR": str(tmp_path / "cache"),
+            "JFA_BUNDLE": str(bundle),
+        }
+        check = ["check", "--file", problems, "--device", "emulated:sm_90a"]
+        assert run(*check, **without_compiler).returncode == 0
+        other = ["check", "fwd bf16 d=128 q=3", "--device", "emulated:sm_90a"]
+        assert "compile" in run(*other, **without_compiler).stdout
+
+
 class TestRun:
     columns = ("--user", "user", "--time", "time", "--item", "item")
 
