@@ -291,6 +291,12 @@ Plan make_plan(const AttentionArgs& args, const Execution& execution) {
   plan->mask = args.mask;
   void* memory = execution.plan_memory;
   if (memory == nullptr) {
+    if (gpu.context().identity(execution.stream).capture != 0) {
+      throw InvalidArgument(fmt::format(
+          "plan_memory: missing, and a CUDA graph captures the stream; pass {} bytes of "
+          "device memory that live as long as the graph (plan_bytes)",
+          call.layout.bytes));
+    }
     memory = plan->own.emplace(gpu.context(), call.layout.bytes).data();
   } else {
     given_memory("plan_memory", memory, execution.plan_memory_bytes, call.layout.bytes,

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <string>
 
+#include "api/scalar.hpp"
 #include "gpu/test_device.hpp"
 #include "jfa/jfa.hpp"
 
@@ -145,6 +147,47 @@ TEST_F(DeviceExecution, APlanForOtherArgumentsIsRefused) {
   EXPECT_THAT(
       message_of<InvalidArgument>([&] { attention_forward(instance.forward(), {}, &on_device); }),
       HasSubstr("made for another device"));
+}
+
+// Views that one-line problems cannot describe: the first rows of longer blocks, one block of keys
+// for all sequences, log-sum-exps further apart than they need be.
+TEST_F(DeviceExecution, ViewsOfPaddedAndExpandedTensors) {
+  struct View {
+    const char* name;
+    std::int64_t rows;  // of each sequence of 40
+    bool expanded_keys;
+    bool expanded_values;
+  };
+  for (const View& view :
+       {View{"padded", 33, false, false}, View{"keys expanded", 40, true, false},
+        View{"values expanded", 33, false, true}, View{"both expanded", 40, true, true}}) {
+    const auto narrowed = [&](ForwardArgs args) {
+      for (Tensor* tensor : {&args.q, &args.k, &args.v, &args.out}) tensor->shape[1] = view.rows;
+      if (view.expanded_keys) args.k.strides[0] = 0;
+      if (view.expanded_values) args.v.strides[0] = 0;
+      args.lse.shape[1] = args.q.shape[0] * view.rows;
+      return args;
+    };
+    const Problem problem = parse_problem("fwd bf16 d=64 h=2 mask=causal q=dense:batch=3,rows=40");
+    ProblemInstance on_device(problem);
+    ProblemInstance on_cpu(problem);
+    DeviceInstance copy(on_device, execution_.device);
+    for (ProblemInstance* instance : {&on_device, &on_cpu}) instance->poison();
+    copy.poison();
+    attention_forward(narrowed(copy.forward()), execution_);
+    attention_forward(narrowed(on_cpu.forward()));
+    copy.copy_back();
+    const ForwardArgs found = narrowed(on_device.forward());
+    const ForwardArgs expected = narrowed(on_cpu.forward());
+    const auto near = [&](const Tensor& a, const Tensor& b, double most) {
+      detail::for_each_index(a, [&](const std::array<std::int64_t, 4>& index) {
+        ASSERT_NEAR(detail::real_at(a, index), detail::real_at(b, index), most)
+            << view.name << " row " << index[0] << ", " << index[1];
+      });
+    };
+    near(found.out, expected.out, 0.02);
+    near(found.lse, expected.lse, 1e-4);
+  }
 }
 
 TEST_F(DeviceExecution, MultiprocessorsAreLeftToOthers) {

@@ -24,13 +24,15 @@ TEST(RandomDeviceProblems, AgreeWithTheReference) {
   const std::uint64_t first = setting("JFA_FUZZ_FIRST", 0);
   const std::uint64_t count = setting("JFA_FUZZ_PROBLEMS", 300);
   const std::uint64_t kernels = setting("JFA_FUZZ_KERNELS", 24);
-  const Execution execution = test::on_device();
+  Execution execution = test::on_device();
   int failures = 0;
   for (std::uint64_t number = first; number < first + count && failures < 20; ++number) {
     const Problem problem = testing::random_device_problem(number, kernels);
     const std::string line = to_string(problem);
     ASSERT_EQ(parse_problem(line), problem) << line;
     if (test::listed(line)) continue;
+    execution.strict_isolation = number % 5 == 1;
+    execution.sm_margin = static_cast<int>(number % 4);
     try {
       const CheckReport report = check(problem, execution);
       if (report.passed()) continue;
