@@ -94,6 +94,10 @@ JFA_AMX_FUNCTION void configure_tiles() {
     configuration.row_bytes[tile] = 64;
     configuration.rows[tile] = 16;
   }
+  asm volatile(""
+               :
+               : "r"(&configuration)
+               : "memory");  // GCC takes 8 bytes of it for all that is read
   _tile_loadconfig(&configuration);
 }
 

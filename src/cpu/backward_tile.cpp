@@ -8,6 +8,7 @@
 #include "cpu/bias_gradient-inl.h"
 #include "cpu/score-inl.h"
 #include "cpu/tasks.hpp"
+#include "cpu/tile_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace jfa::cpu::HWY_NAMESPACE {
@@ -20,6 +21,14 @@ const SequenceView& member_of(const BackwardContext& context, std::int64_t membe
   return context.call.sequences[static_cast<std::size_t>(b)];
 }
 
+// Whether S and dP are computed on tiles, from panels of pairs.
+bool scores_on_tiles(const BackwardContext& context) {
+  const BackwardArgs& args = context.backward;
+  return TileProducts::can(context) && context.call.value_dim % 32 == 0 &&
+         args.out_scale_kind == OutScale::uniform && args.out_scale == 1 &&
+         args.d_out.strides[static_cast<std::size_t>(args.d_out.rank - 1)] == 1;
+}
+
 // Keys [begin, begin + count) of one key sequence: Kᵀ and Vᵀ as panels, scale·K in rows.
 void load_keys(const BackwardContext& context, const SequenceView& sequence, std::int64_t kv_head,
                std::int64_t begin, std::int64_t count, const BackwardScratch& scratch) {
@@ -27,8 +36,14 @@ void load_keys(const BackwardContext& context, const SequenceView& sequence, std
   const Rows k = rows_in_head(context.args.k, layout, sequence.kv_index, sequence.k_first, kv_head);
   const Rows v = rows_in_head(context.args.v, layout, sequence.kv_index, sequence.k_first, kv_head);
   load_rows(k, begin, count, round_up(k.width, kLanes), scratch.k, scratch.q_stride);
-  pack_transposed(scratch.k, scratch.q_stride, count, k.width, round_up(k.width, 4) * kPanel,
-                  scratch.k_panels);
+  const bool pairs = scores_on_tiles(context);
+  if (pairs) {
+    pack_pairs(k, begin, count, scratch.v, scratch.q_stride, scratch.k_panels);
+    pack_pairs(v, begin, count, scratch.v, scratch.v_stride, scratch.v_panels);
+  } else {
+    pack_transposed(scratch.k, scratch.q_stride, count, k.width, round_up(k.width, 4) * kPanel,
+                    scratch.k_panels);
+  }
   const Floats f32;
   const FloatVector scale = hn::Set(f32, static_cast<float>(context.call.scale));
   for (std::int64_t j = 0; j < count; ++j) {
@@ -37,6 +52,7 @@ void load_keys(const BackwardContext& context, const SequenceView& sequence, std
       hn::StoreU(hn::Mul(hn::LoadU(f32, row + d), scale), f32, row + d);
     }
   }
+  if (pairs) return;
   const std::int64_t panel_size = round_up(v.width, 4) * kPanel;
   for (std::int64_t j = 0; j < count; j += kPanel) {
     const std::int64_t here = std::min(kPanel, count - j);
@@ -225,6 +241,28 @@ void prefetch_queries(const BackwardContext& context, const SequenceView& sequen
   if (args.activation == Activation::softmax) add(args.out, out_layout);
 }
 
+// Q·Kᵀ and dO·Vᵀ of one block, kTileRows at a time.
+void tile_products(const BackwardContext& context, const SequenceView& sequence, std::int64_t head,
+                   std::int64_t first, std::int64_t rows, std::int64_t keys,
+                   const BackwardScratch& scratch) {
+  const BackwardArgs& args = context.backward;
+  const Layout layout = args.q_sequences.layout;
+  const Rows q = rows_in_head(args.q, layout, sequence.index, sequence.q_first, head);
+  const Rows d_out =
+      rows_in_head(args.d_out, detail::out_layout(layout), sequence.index, sequence.q_first, head);
+  const auto scores = [&](const Rows& left, const float* panels, float* s) {
+    for (std::int64_t i = 0; i < rows; i += kTileRows) {
+      const std::int64_t end = std::min(rows, i + kTileRows);
+      load_tile_rows(left, first + i, end - i, scratch.tile_rows, left.width);
+      tile_scores(i, end, keys, left.width, scratch.tile_rows, left.width, panels, scratch.groups,
+                  s + i * scratch.s_stride, scratch.s_stride);
+    }
+  };
+  const AmxTiles tiles;
+  scores(q, scratch.k_panels, scratch.p);
+  scores(d_out, scratch.v_panels, scratch.d_s);
+}
+
 // P and the gradient of S of one block; false when no row sees a key of it.
 bool score_block(const BackwardContext& context, const SequenceView& sequence, std::int64_t head,
                  std::int64_t first, std::int64_t rows, std::int64_t key, std::int64_t keys,
@@ -234,15 +272,19 @@ bool score_block(const BackwardContext& context, const SequenceView& sequence, s
   load_queries(context, sequence, head, first, rows, scratch);
   const std::int64_t dim = context.call.dim;
   const std::int64_t value_dim = context.call.value_dim;
-  RowPrefetcher prefetcher;
-  prefetch_queries(context, sequence, head, first + rows, scratch.blocking.rows, prefetcher);
-  prefetcher.plan(2 * register_blocks(rows, keys));
-  score_products(rows, keys, dim, scratch.q, scratch.q_stride, scratch.k_panels,
-                 round_up(dim, 4) * kPanel, scratch.groups, scratch.p, scratch.s_stride,
-                 prefetcher);
-  score_products(rows, keys, value_dim, scratch.d_out, scratch.v_stride, scratch.v_panels,
-                 round_up(value_dim, 4) * kPanel, scratch.groups, scratch.d_s, scratch.s_stride,
-                 prefetcher);
+  if (scores_on_tiles(context)) {
+    tile_products(context, sequence, head, first, rows, keys, scratch);
+  } else {
+    RowPrefetcher prefetcher;
+    prefetch_queries(context, sequence, head, first + rows, scratch.blocking.rows, prefetcher);
+    prefetcher.plan(2 * register_blocks(rows, keys));
+    score_products(rows, keys, dim, scratch.q, scratch.q_stride, scratch.k_panels,
+                   round_up(dim, 4) * kPanel, scratch.groups, scratch.p, scratch.s_stride,
+                   prefetcher);
+    score_products(rows, keys, value_dim, scratch.d_out, scratch.v_stride, scratch.v_panels,
+                   round_up(value_dim, 4) * kPanel, scratch.groups, scratch.d_s, scratch.s_stride,
+                   prefetcher);
+  }
   gradient_rows(context.scores_of(sequence, head), first, rows, key, keys,
                 visibility == kernels::Visibility::partial, scratch);
   return true;

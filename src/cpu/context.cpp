@@ -206,7 +206,7 @@ ForwardScratch::ForwardScratch(const Call& call, const Blocking& sizes, void* bl
 }
 
 Blocking backward_blocking(const Call& call) {
-  return {std::min<std::int64_t>(96, longest(call, &SequenceView::q_length)),
+  return {std::min<std::int64_t>(96, (longest(call, &SequenceView::q_length) + 15) / 16 * 16),
           std::min<std::int64_t>(192, (longest(call, &SequenceView::k_length) + 31) / 32 * 32)};
 }
 
@@ -219,7 +219,7 @@ BackwardScratch::BackwardScratch(const Call& call, const Blocking& sizes, std::i
   Carver carver(block);
   k = carver.take<float>(std::max(blocking.keys, kPanelMost) * q_stride);
   k_panels = carver.take<float>(panels_size(blocking.keys, call.dim));
-  v = carver.take<float>(kPanelMost * v_stride);
+  v = carver.take<float>(kPanelMost * std::max(q_stride, v_stride));
   v_panels = carver.take<float>(panels_size(blocking.keys, call.value_dim));
   d_k = carver.take<float>(blocking.keys * q_stride);
   d_v = carver.take<float>(blocking.keys * v_stride);
@@ -229,6 +229,7 @@ BackwardScratch::BackwardScratch(const Call& call, const Blocking& sizes, std::i
   d_s = carver.take<float>(blocking.rows * s_stride);
   d_q = carver.take<float>(dq_rows * q_stride);
   row = carver.take<float>(v_stride);
+  tile_rows = carver.take<std::uint16_t>(kMostScoreRows * std::max(call.dim, call.value_dim));
   delta = carver.take<float>(blocking.rows);
   lse = carver.take<float>(blocking.rows);
   lse_rest = carver.take<float>(blocking.rows);

@@ -18,9 +18,80 @@
 HWY_BEFORE_NAMESPACE();
 namespace jfa::cpu::HWY_NAMESPACE {
 
+// Rows as they are, up to a multiple of 16 with zeros.
+HWY_INLINE void load_tile_rows(const Rows& rows, std::int64_t first, std::int64_t count,
+                               std::uint16_t* HWY_RESTRICT to, std::int64_t stride) {
+  const auto bytes = static_cast<std::size_t>(rows.width) * sizeof(std::uint16_t);
+  for (std::int64_t i = 0; i < round_up(count, 16); ++i) {
+    if (i < count) {
+      std::memcpy(to + i * stride, element<std::uint16_t>(rows, first + i), bytes);
+    } else {
+      std::memset(to + i * stride, 0, bytes);
+    }
+  }
+}
+
+// Panels of transposed rows as pack_transposed makes them of floats, with two elements in each.
+// `row_scratch` holds 32 rows.
+HWY_INLINE void pack_pairs(const Rows& rows, std::int64_t begin, std::int64_t count,
+                           float* HWY_RESTRICT row_scratch, std::int64_t scratch_stride,
+                           float* HWY_RESTRICT panels) {
+  const bool aligned =
+      rows.row_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(rows.data) % sizeof(float) == 0;
+  const std::int64_t panel_size = rows.width / 2 * kPanel;
+  for (std::int64_t j = 0; j < count; j += kPanel, panels += panel_size) {
+    const std::int64_t here = std::min(kPanel, count - j);
+    if (aligned) {
+      pack_transposed(reinterpret_cast<const float*>(element<std::uint16_t>(rows, begin + j)),
+                      rows.row_stride / 2, here, rows.width / 2, panel_size, panels, count - j);
+      continue;
+    }
+    for (std::int64_t i = 0; i < here; ++i) {
+      std::memcpy(row_scratch + i * scratch_stride, element<std::uint16_t>(rows, begin + j + i),
+                  static_cast<std::size_t>(rows.width) * sizeof(std::uint16_t));
+    }
+    pack_transposed(row_scratch, scratch_stride, here, rows.width / 2, panel_size, panels);
+  }
+}
+
+// Rows whose scores are computed at once: whole tiles (16) and whole groups (6 or 12).
+constexpr std::int64_t kTileRows = 48;
+
+// Keys that any of the rows [begin, end) sees.
+HWY_INLINE KeyRange seen_by(std::int64_t begin, std::int64_t end, const KeyRange* groups) {
+  KeyRange all{1 << 30, 0};
+  for (std::int64_t g = begin / kBlockRows; g * kBlockRows < end; ++g) {
+    if (groups[g].begin == groups[g].end) continue;
+    all = {std::min(all.begin, groups[g].begin), std::max(all.end, groups[g].end)};
+  }
+  return all;
+}
+
+// s = left·panels of the rows [begin, end), kTileRows at most, for the panels that any of them
+// sees; `left` and `s` are at row `begin`.
+HWY_INLINE void tile_scores(std::int64_t begin, std::int64_t end, std::int64_t keys,
+                            std::int64_t depth, const std::uint16_t* left, std::int64_t left_stride,
+                            const float* panels, const KeyRange* groups, float* s,
+                            std::int64_t s_stride) {
+  const KeyRange see = seen_by(begin, end, groups);
+  for (std::int64_t j = 0; j < keys; j += kPanel) {
+    if (j < see.begin || j >= see.end) continue;
+    amx_multiply({.rows = round_up(end - begin, 16),
+                  .columns = kPanel,
+                  .depth = depth,
+                  .a = left,
+                  .a_stride = left_stride * 2,
+                  .b = panels + j / 2 * depth,
+                  .b_stride = kPanel * 4,
+                  .c = s + j,
+                  .c_stride = s_stride * 4,
+                  .add = false});
+  }
+}
+
 class TileProducts {
  public:
-  static constexpr std::int64_t kRows = 48;  // whole tiles (16) and whole groups (6 or 12)
+  static constexpr std::int64_t kRows = kTileRows;
 
   // Other types and head dimensions take the float32 products.
   static bool can(const Context& context) {
@@ -33,43 +104,23 @@ class TileProducts {
       : k_(k), v_(v), scratch_(scratch) {}
 
   void load_queries(const Rows& q, std::int64_t first, std::int64_t rows) const {
-    auto* to = reinterpret_cast<std::uint16_t*>(scratch_.q);
-    const auto bytes = static_cast<std::size_t>(q.width) * sizeof(std::uint16_t);
-    for (std::int64_t i = 0; i < round_up(rows, 16); ++i) {
-      if (i < rows) {
-        std::memcpy(to + i * q_stride(), element<std::uint16_t>(q, first + i), bytes);
-      } else {
-        std::memset(to + i * q_stride(), 0, bytes);
-      }
-    }
+    load_tile_rows(q, first, rows, queries(), q_stride());
   }
 
   void load_block(std::int64_t begin, std::int64_t count) const {
-    load_keys(begin, count);
+    pack_pairs(k_, begin, count, scratch_.k, scratch_.q_stride, scratch_.k_panels);
     load_values(begin, count);
   }
 
   // Scores of the rows [begin, end) of the tile to scratch.s.
   void scores(std::int64_t begin, std::int64_t end, std::int64_t keys) const {
-    const KeyRange see = seen(begin, end);
-    for (std::int64_t j = 0; j < keys; j += kPanel) {
-      if (j < see.begin || j >= see.end) continue;
-      amx_multiply({.rows = round_up(end - begin, 16),
-                    .columns = kPanel,
-                    .depth = k_.width,
-                    .a = reinterpret_cast<std::uint16_t*>(scratch_.q) + begin * q_stride(),
-                    .a_stride = q_stride() * 2,
-                    .b = scratch_.k_panels + j / kPanel * panel_size(),
-                    .b_stride = kPanel * 4,
-                    .c = scratch_.s + j,
-                    .c_stride = scratch_.s_stride * 4,
-                    .add = false});
-    }
+    tile_scores(begin, end, keys, k_.width, queries() + begin * q_stride(), q_stride(),
+                scratch_.k_panels, scratch_.groups, scratch_.s, scratch_.s_stride);
   }
 
   // out = f·out + P·V of the rows [begin, end).
   void values(std::int64_t begin, std::int64_t end, bool rescale) const {
-    KeyRange see = seen(begin, end);
+    KeyRange see = seen_by(begin, end, scratch_.groups);
     if (see.begin >= see.end) return;
     see = {see.begin / 32 * 32, static_cast<int>(round_up(see.end, 32))};
     for (std::int64_t i = begin; i < end; ++i) {
@@ -91,41 +142,7 @@ class TileProducts {
 
  private:
   std::int64_t q_stride() const { return 2 * scratch_.q_stride; }  // bfloat16 a row
-  std::int64_t panel_size() const { return k_.width / 2 * kPanel; }
-
-  // Keys that any of the rows sees.
-  KeyRange seen(std::int64_t begin, std::int64_t end) const {
-    KeyRange all{1 << 30, 0};
-    for (std::int64_t g = begin / kBlockRows; g * kBlockRows < end; ++g) {
-      const KeyRange group = scratch_.groups[g];
-      if (group.begin == group.end) continue;
-      all = {std::min(all.begin, group.begin), std::max(all.end, group.end)};
-    }
-    return all;
-  }
-
-  // Kᵀ in panels of pairs: what pack_transposed does with floats, two elements in each.
-  void load_keys(std::int64_t begin, std::int64_t count) const {
-    const bool aligned =
-        k_.row_stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(k_.data) % sizeof(float) == 0;
-    const std::int64_t pairs = k_.width / 2;
-    for (std::int64_t j = 0; j < count; j += kPanel) {
-      const std::int64_t here = std::min(kPanel, count - j);
-      const float* from = scratch_.k;
-      std::int64_t stride = scratch_.q_stride;
-      if (aligned) {
-        from = reinterpret_cast<const float*>(element<std::uint16_t>(k_, begin + j));
-        stride = k_.row_stride / 2;
-      } else {
-        for (std::int64_t i = 0; i < here; ++i) {
-          std::memcpy(scratch_.k + i * stride, element<std::uint16_t>(k_, begin + j + i),
-                      static_cast<std::size_t>(k_.width) * sizeof(std::uint16_t));
-        }
-      }
-      pack_transposed(from, stride, here, pairs, panel_size(),
-                      scratch_.k_panels + j / kPanel * panel_size(), aligned ? count - j : 0);
-    }
-  }
+  std::uint16_t* queries() const { return reinterpret_cast<std::uint16_t*>(scratch_.q); }
 
   // V with rows 2n and 2n + 1 interleaved, zeros up to a multiple of 32 rows.
   void load_values(std::int64_t begin, std::int64_t count) const {
