@@ -62,8 +62,20 @@ template <typename Element, typename LayoutA, typename LayoutB, u32 kContracted,
 TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b) {
   const u64 a = LayoutA::k_major(ptx::uniform(tile_a), first_row);
   const u64 b = LayoutB::k_major(ptx::uniform(tile_b), 0);
+  constexpr u32 kSteps = kContracted / 16;
 #pragma unroll
-  for (u32 step = 0; step < kContracted / 16; ++step) {
+  for (u32 step = 0; step + 4 <= kSteps; step += 4) {
+    const u64 steps_a[4] = {a + LayoutA::k_major_step(step), a + LayoutA::k_major_step(step + 1),
+                            a + LayoutA::k_major_step(step + 2),
+                            a + LayoutA::k_major_step(step + 3)};
+    const u64 steps_b[4] = {b + LayoutB::k_major_step(step), b + LayoutB::k_major_step(step + 1),
+                            b + LayoutB::k_major_step(step + 2),
+                            b + LayoutB::k_major_step(step + 3)};
+    ptx::Wgmma<kColumns>::template ss4<Element, Major::k, Major::k>(acc.d, steps_a, steps_b,
+                                                                    step > 0);
+  }
+#pragma unroll
+  for (u32 step = kSteps / 4 * 4; step < kSteps; ++step) {
     ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(
         acc.d, a + LayoutA::k_major_step(step), b + LayoutB::k_major_step(step), step > 0);
   }
@@ -75,8 +87,17 @@ template <typename Element, typename LayoutB, u32 kColumns, u32 kContracted>
 TLX_DEVICE void async_dot_nn(Accumulator<kColumns>& acc, const OperandA<kContracted>& a, u32 tile_b,
                              bool accumulate) {
   const u64 b = LayoutB::mn_major(ptx::uniform(tile_b));
+  constexpr u32 kSteps = kContracted / 16;
 #pragma unroll
-  for (u32 step = 0; step < kContracted / 16; ++step) {
+  for (u32 step = 0; step + 4 <= kSteps; step += 4) {
+    const u64 steps_b[4] = {b + LayoutB::mn_major_step(step), b + LayoutB::mn_major_step(step + 1),
+                            b + LayoutB::mn_major_step(step + 2),
+                            b + LayoutB::mn_major_step(step + 3)};
+    ptx::Wgmma<kColumns>::template rs4<Element, Major::mn>(acc.d, a.a + step, steps_b,
+                                                           step > 0 || accumulate);
+  }
+#pragma unroll
+  for (u32 step = kSteps / 4 * 4; step < kSteps; ++step) {
     ptx::Wgmma<kColumns>::template rs<Element, Major::mn>(
         acc.d, a.a[step], b + LayoutB::mn_major_step(step), step > 0 || accumulate);
   }

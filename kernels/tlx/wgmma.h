@@ -44,7 +44,8 @@ struct Wgmma {
 };
 
 // Operand lists cannot be pack-expanded inside asm, so the registers are written out once, eight at
-// a time.
+// a time. Four k-steps are one statement, because the compiler takes 5 ms for each that names 64
+// accumulators, and a kernel has a hundred k-steps.
 // clang-format off
 #define TLX_REGISTERS_0 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TLX_REGISTERS_8 "%8, %9, %10, %11, %12, %13, %14, %15"
@@ -97,22 +98,52 @@ struct Wgmma {
 #define TLX_ACCUMULATORS_120 TLX_ACCUMULATORS_112, TLX_ACCUMULATE_8(112)
 #define TLX_ACCUMULATORS_128 TLX_ACCUMULATORS_120, TLX_ACCUMULATE_8(120)
 
+// One instruction; operands are numbers of the asm statement.
+#define TLX_MULTIPLY(N, COUNT, A, B, ACCUMULATE, MAJORS, TYPE)                                                  \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TLX_LIST_##COUNT "}, " A ", %" #B ", "   \
+  ACCUMULATE ", 1, 1, " MAJORS ";\n"
+#define TLX_SHARED(A) "%" #A
+#define TLX_FRAGMENT(A, B, C, D) "{%" #A ", %" #B ", %" #C ", %" #D "}"
+#define TLX_PREDICATES(ACCUMULATE)                                                                              \
+  "{\n.reg .pred accumulate, always;\nsetp.ne.b32 accumulate, %" #ACCUMULATE ", 0;\nsetp.eq.b32 always, 0, 0;\n"
+#define TLX_INPUT_4(TYPE, a) TYPE(a[0]), TYPE(a[1]), TYPE(a[2]), TYPE(a[3])
+
 #define TLX_WGMMA_SS(N, COUNT, A, B, ACCUMULATE, MAJOR_A, MAJOR_B, TYPE)                                        \
-  asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %" #ACCUMULATE ", 0;\n"                      \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TLX_LIST_##COUNT "}, "      \
-               "%" #A ", %" #B ", accumulate, 1, 1, %" #MAJOR_A ", %" #MAJOR_B ";\n}\n"                        \
+  asm volatile(TLX_PREDICATES(ACCUMULATE)                                                                       \
+               TLX_MULTIPLY(N, COUNT, TLX_SHARED(A), B, "accumulate", "%" #MAJOR_A ", %" #MAJOR_B, TYPE) "}\n"  \
                : TLX_ACCUMULATORS_##COUNT                                                                       \
                : "l"(a), "l"(b), "r"(accumulate), "n"(static_cast<u32>(kMajorA)), "n"(static_cast<u32>(kMajorB)))
 
 #define TLX_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ACCUMULATE, MAJOR_B, TYPE)                                    \
-  asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %" #ACCUMULATE ", 0;\n"                      \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TLX_LIST_##COUNT "}, "      \
-               "{%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", accumulate, 1, 1, %" #MAJOR_B ";\n}\n"      \
+  asm volatile(TLX_PREDICATES(ACCUMULATE)                                                                       \
+               TLX_MULTIPLY(N, COUNT, TLX_FRAGMENT(A0, A1, A2, A3), B, "accumulate", "%" #MAJOR_B, TYPE) "}\n"  \
                : TLX_ACCUMULATORS_##COUNT                                                                       \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),                           \
+               : TLX_INPUT_4("r", a), "l"(b), "r"(accumulate), "n"(static_cast<u32>(kMajorB)))
+
+#define TLX_WGMMA_SS4(N, COUNT, A0, A1, A2, A3, B0, B1, B2, B3, ACCUMULATE, MAJOR_A, MAJOR_B, TYPE)             \
+  asm volatile(TLX_PREDICATES(ACCUMULATE)                                                                       \
+               TLX_MULTIPLY(N, COUNT, TLX_SHARED(A0), B0, "accumulate", "%" #MAJOR_A ", %" #MAJOR_B, TYPE)      \
+               TLX_MULTIPLY(N, COUNT, TLX_SHARED(A1), B1, "always", "%" #MAJOR_A ", %" #MAJOR_B, TYPE)          \
+               TLX_MULTIPLY(N, COUNT, TLX_SHARED(A2), B2, "always", "%" #MAJOR_A ", %" #MAJOR_B, TYPE)          \
+               TLX_MULTIPLY(N, COUNT, TLX_SHARED(A3), B3, "always", "%" #MAJOR_A ", %" #MAJOR_B, TYPE) "}\n"    \
+               : TLX_ACCUMULATORS_##COUNT                                                                       \
+               : TLX_INPUT_4("l", a), TLX_INPUT_4("l", b), "r"(accumulate), "n"(static_cast<u32>(kMajorA)),     \
                  "n"(static_cast<u32>(kMajorB)))
 
-#define TLX_DEFINE_WGMMA(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7)                                              \
+#define TLX_WGMMA_RS4(N, COUNT, A0, A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11, A12, A13, A14, A15, B0, B1,   \
+                      B2, B3, ACCUMULATE, MAJOR_B, TYPE)                                                        \
+  asm volatile(TLX_PREDICATES(ACCUMULATE)                                                                       \
+               TLX_MULTIPLY(N, COUNT, TLX_FRAGMENT(A0, A1, A2, A3), B0, "accumulate", "%" #MAJOR_B, TYPE)       \
+               TLX_MULTIPLY(N, COUNT, TLX_FRAGMENT(A4, A5, A6, A7), B1, "always", "%" #MAJOR_B, TYPE)           \
+               TLX_MULTIPLY(N, COUNT, TLX_FRAGMENT(A8, A9, A10, A11), B2, "always", "%" #MAJOR_B, TYPE)         \
+               TLX_MULTIPLY(N, COUNT, TLX_FRAGMENT(A12, A13, A14, A15), B3, "always", "%" #MAJOR_B, TYPE) "}\n" \
+               : TLX_ACCUMULATORS_##COUNT                                                                       \
+               : TLX_INPUT_4("r", a[0]), TLX_INPUT_4("r", a[1]), TLX_INPUT_4("r", a[2]),                        \
+                 TLX_INPUT_4("r", a[3]), TLX_INPUT_4("l", b), "r"(accumulate), "n"(static_cast<u32>(kMajorB)))
+
+// ss, rs: one k-step of 16. ss4, rs4: four of them, the descriptors and fragments of each in a row.
+#define TLX_DEFINE_WGMMA(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7, O8, O9, O10, O11, O12, O13, O14, O15, O16,   \
+                         O17, O18, O19, O20, O21)                                                               \
   template <>                                                                                                   \
   struct Wgmma<N> {                                                                                             \
     static TLX_DEVICE void pin(float (&d)[COUNT]) {                                                             \
@@ -126,6 +157,14 @@ struct Wgmma {
         TLX_WGMMA_SS(N, COUNT, O0, O1, O2, O3, O4, "f16");                                                      \
       }                                                                                                         \
     }                                                                                                           \
+    template <typename Element, Major kMajorA, Major kMajorB>                                                   \
+    static TLX_DEVICE void ss4(float (&d)[COUNT], const u64 (&a)[4], const u64 (&b)[4], u32 accumulate) {       \
+      if constexpr (is_same<Element, bf16>) {                                                                   \
+        TLX_WGMMA_SS4(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7, O8, O9, O10, "bf16");                           \
+      } else {                                                                                                  \
+        TLX_WGMMA_SS4(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7, O8, O9, O10, "f16");                            \
+      }                                                                                                         \
+    }                                                                                                           \
     template <typename Element, Major kMajorB>                                                                  \
     static TLX_DEVICE void rs(float (&d)[COUNT], const u32 (&a)[4], u64 b, u32 accumulate) {                    \
       if constexpr (is_same<Element, bf16>) {                                                                   \
@@ -134,24 +173,34 @@ struct Wgmma {
         TLX_WGMMA_RS(N, COUNT, O0, O1, O2, O3, O4, O5, O6, "f16");                                              \
       }                                                                                                         \
     }                                                                                                           \
+    template <typename Element, Major kMajorB>                                                                  \
+    static TLX_DEVICE void rs4(float (&d)[COUNT], const u32 (*a)[4], const u64 (&b)[4], u32 accumulate) {       \
+      if constexpr (is_same<Element, bf16>) {                                                                   \
+        TLX_WGMMA_RS4(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7, O8, O9, O10, O11, O12, O13, O14, O15, O16, O17, \
+                      O18, O19, O20, O21, "bf16");                                                              \
+      } else {                                                                                                  \
+        TLX_WGMMA_RS4(N, COUNT, O0, O1, O2, O3, O4, O5, O6, O7, O8, O9, O10, O11, O12, O13, O14, O15, O16, O17, \
+                      O18, O19, O20, O21, "f16");                                                               \
+      }                                                                                                         \
+    }                                                                                                           \
   };
 
-TLX_DEFINE_WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14, 15)
-TLX_DEFINE_WGMMA(32, 16, 16, 17, 18, 19, 20, 21, 22, 23)
-TLX_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29, 30, 31)
-TLX_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37, 38, 39)
-TLX_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45, 46, 47)
-TLX_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53, 54, 55)
-TLX_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61, 62, 63)
-TLX_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69, 70, 71)
-TLX_DEFINE_WGMMA(144, 72, 72, 73, 74, 75, 76, 77, 78, 79)
-TLX_DEFINE_WGMMA(160, 80, 80, 81, 82, 83, 84, 85, 86, 87)
-TLX_DEFINE_WGMMA(176, 88, 88, 89, 90, 91, 92, 93, 94, 95)
-TLX_DEFINE_WGMMA(192, 96, 96, 97, 98, 99, 100, 101, 102, 103)
-TLX_DEFINE_WGMMA(208, 104, 104, 105, 106, 107, 108, 109, 110, 111)
-TLX_DEFINE_WGMMA(224, 112, 112, 113, 114, 115, 116, 117, 118, 119)
-TLX_DEFINE_WGMMA(240, 120, 120, 121, 122, 123, 124, 125, 126, 127)
-TLX_DEFINE_WGMMA(256, 128, 128, 129, 130, 131, 132, 133, 134, 135)
+TLX_DEFINE_WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29)
+TLX_DEFINE_WGMMA(32, 16, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37)
+TLX_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45)
+TLX_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53)
+TLX_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61)
+TLX_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69)
+TLX_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77)
+TLX_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85)
+TLX_DEFINE_WGMMA(144, 72, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93)
+TLX_DEFINE_WGMMA(160, 80, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 101)
+TLX_DEFINE_WGMMA(176, 88, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109)
+TLX_DEFINE_WGMMA(192, 96, 96, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117)
+TLX_DEFINE_WGMMA(208, 104, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125)
+TLX_DEFINE_WGMMA(224, 112, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133)
+TLX_DEFINE_WGMMA(240, 120, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139, 140, 141)
+TLX_DEFINE_WGMMA(256, 128, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139, 140, 141, 142, 143, 144, 145, 146, 147, 148, 149)
 // clang-format on
 
 }  // namespace ptx
