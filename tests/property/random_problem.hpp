@@ -14,8 +14,8 @@ namespace jfa::testing {
 Problem random_problem(std::uint64_t number);
 
 // Problem number `number` of those that GPU kernels serve: forward, 16-bit, small enough for a PTX
-// machine. The first `kernels` of a fixed sequence of kernels are used in turn, since each has to be
-// compiled; 40 of them have every head dimension, activation and mask.
+// machine. The first `kernels` of a fixed sequence of kernels are used in turn, since each has to
+// be compiled; 40 of them have every head dimension, activation and mask.
 Problem random_device_problem(std::uint64_t number, std::uint64_t kernels);
 
 // "17,0,513"
