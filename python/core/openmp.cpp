@@ -4,6 +4,8 @@
 // runtime: by name, so that it neither links one nor brings a second one along.
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include "bindings.hpp"
 
 namespace jfa::python {
@@ -17,8 +19,14 @@ ParallelRegion parallel_region() {
   return region;
 }
 
+// A team of another size would be built anew, here and again in PyTorch's next operation.
+int team_size() {
+  static const auto most = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  return most == nullptr ? 1 : most();
+}
+
 void run_on_openmp(int threads, void (*body)(void* state), void* state) {
-  parallel_region()(body, state, static_cast<unsigned>(threads), 0);
+  parallel_region()(body, state, static_cast<unsigned>(std::max(threads, team_size())), 0);
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ def execution_on(device: torch.device, threads: int, strict_isolation: bool) -> 
     execution = _core.Execution()
     execution.device = _core.parse_device(str(device))
     execution.threads = threads if threads > 0 else torch.get_num_threads()
-    execution.use_openmp()
+    if execution.threads <= torch.get_num_threads():  # more would be new threads for good
+        execution.use_openmp()
     execution.strict_isolation = strict_isolation
     return execution
 
@@ -315,5 +316,9 @@ _offsets_operator = _define(
 
 def offsets_from_lengths(lengths: Tensor) -> Tensor:
     """TorchRec lengths [batch] (int32 or int64) to offsets [batch + 1] of the same type."""
+    if not isinstance(lengths, Tensor):
+        raise _core.InvalidType(
+            f"lengths: a {type(lengths).__name__}; pass a torch.Tensor of int32 or int64"
+        )
     offsets: Tensor = _offsets_operator(lengths)
     return offsets

@@ -142,8 +142,11 @@ def jagged_attention(
         ValueError, TypeError, NotImplementedError: naming the argument, before any work.
     """
     arguments = _collect(q, k, v, q_offsets, kv_offsets, **options)._replace(
-        plan=None if plan is None else plan.handle, threads=_thread_count(threads)
+        plan=None if plan is None else _of_type("plan", plan, Plan, "a jfa.Plan").handle,
+        threads=_thread_count(threads),
     )
+    if deterministic is not None:
+        _of_type("deterministic", deterministic, bool, "True, False or None")
     out, lse = _operators.forward(*arguments, deterministic)
     if q.is_nested:
         out = _nested.like(q, out)
@@ -219,6 +222,15 @@ def _collect(
             f"{name}: no such argument; allowed: {', '.join(Options.__annotations__)}"
         )
     _check_tensors(q=q, k=k, v=v)
+    _check_optional_tensors(
+        q_offsets=q_offsets,
+        kv_offsets=kv_offsets,
+        q_lengths=q_lengths,
+        kv_lengths=kv_lengths,
+        q_used=q_used,
+        kv_used=kv_used,
+        kv_map=kv_map,
+    )
     if q.is_nested:
         _refuse_beside_nested("q", q_offsets=q_offsets, q_lengths=q_lengths, q_used=q_used)
         q, q_offsets, q_used = _nested.parts("q", q)
@@ -268,7 +280,7 @@ def _collect(
         plan=None,
         q_layout=q_layout,
         kv_layout=kv_layout,
-        batch=-1 if batch is None else batch,
+        batch=-1 if batch is None else _whole_number("batch", batch),
         activation=_one_of("activation", activation, get_args(Activation)),
         leaky_slope=0.01 if leaky_slope is None else _number("leaky_slope", leaky_slope),
         scale=None if scale is None else _number("scale", scale),
@@ -291,11 +303,19 @@ def _check_tensors(**tensors: Tensor) -> None:
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise InvalidType(f"{name}: a {type(tensor).__name__}; pass a torch.Tensor")
+        if tensor.layout not in (torch.strided, torch.jagged):
+            raise InvalidType(f"{name}: layout {tensor.layout}; pass {name}.to_dense()")
         if not tensor.is_nested and tensor.dim() not in (3, 4):
             raise InvalidArgument(
                 f"{name}: shape {list(tensor.shape)} has rank {tensor.dim()}; allowed: jagged "
                 "[total, heads, dim], broadcast [rows, heads, dim], dense [batch, rows, heads, dim]"
             )
+
+
+def _check_optional_tensors(**tensors: Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None:
+            _of_type(name, tensor, Tensor, "a torch.Tensor of int32 or int64")
 
 
 def _refuse_beside_nested(name: str, **given: Tensor | None) -> None:
@@ -377,7 +397,8 @@ def _flat_rows(timestamps: Tensor | None) -> Tensor | None:
 
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     device = q.device.type
-    if q.dtype == torch.float64 or not torch.is_autocast_enabled(device):
+    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if q.dtype == torch.float64 or not autocast:
         return q, k, v
     dtype = torch.get_autocast_dtype(device)
     return q.to(dtype), k.to(dtype), v.to(dtype)
@@ -406,13 +427,23 @@ def _check_devices(arguments: Arguments) -> None:
 
 
 def _thread_count(threads: int | None) -> int:
+    most = 2**31 - 1
     if threads is None:
         return 0
     if not isinstance(threads, int) or isinstance(threads, bool):
         raise InvalidType(f"threads: {threads!r}; pass a positive int or None")
-    if threads < 1:
-        raise InvalidArgument(f"threads: {threads}; pass 1 or more, or None for torch's number")
+    if not 1 <= threads <= most:
+        raise InvalidArgument(
+            f"threads: {threads}; pass a number from 1 to {most}, or None for torch's number"
+        )
     return threads
+
+
+def _whole_number(name: str, value: int) -> int:
+    _of_type(name, value, (int, torch.SymInt), "an int")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArgument(f"{name}: {value}, which no int64 can hold")
+    return value
 
 
 def _number(name: str, value: float) -> float:
@@ -421,7 +452,10 @@ def _number(name: str, value: float) -> float:
             f"{name}: a {type(value).__name__}; pass a number. For a factor that is learned, "
             "multiply q or the output by it instead"
         )
-    return value if isinstance(value, float) else float(value)
+    try:
+        return value if isinstance(value, float) else float(value)
+    except OverflowError:
+        raise InvalidArgument(f"{name}: an int that no float64 can hold") from None
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

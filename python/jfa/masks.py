@@ -13,7 +13,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from jfa._core import InvalidType
+from jfa._core import InvalidArgument, InvalidType
 
 Alignment = Literal["bottom_right", "top_left"]
 
@@ -131,4 +131,6 @@ def _number(name: str, value: int | Tensor) -> int | Tensor:
             f"mask.{name}: {value!r}, a {type(value).__name__}; pass an int, or an int32 or int64 "
             "tensor [batch] with one number a sequence"
         )
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArgument(f"mask.{name}: {value}, which no int64 can hold")
     return value

@@ -67,7 +67,8 @@ void run_on_tbb(Run& run, int workers) {
 }  // namespace
 
 int thread_count(int requested) {
-  return std::max(1, requested > 0 ? requested : oneapi::tbb::info::default_concurrency());
+  if (requested > 0) return std::min(requested, kMostThreads);
+  return std::max(1, oneapi::tbb::info::default_concurrency());
 }
 
 void run_tasks(const Execution& execution, std::int64_t count, int workers,

@@ -10,6 +10,9 @@
 
 namespace jfa::cpu {
 
+// A larger wish is taken for this one: plans and schedules count threads.
+constexpr int kMostThreads = 1024;
+
 // Threads that a call with Execution::threads = `requested` uses (0: all cores), at least 1.
 int thread_count(int requested);
 

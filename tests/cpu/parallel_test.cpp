@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "jfa/check.hpp"
 
 namespace jfa::cpu {
 namespace {
@@ -62,6 +65,13 @@ TEST(Parallel, LentThreadsAreAskedForAllAtOnce) {
   lent = 0;
   run_tasks(execution, 2, 4, [](std::int64_t, int) {});
   EXPECT_EQ(lent, 4);
+}
+
+TEST(Parallel, AWishForManyThreadsCostsNothing) {
+  Execution execution;
+  execution.threads = std::numeric_limits<int>::max();
+  const CheckReport report = check(parse_problem("bwd fp32 d=16 h=2 q=65,3"), execution);
+  EXPECT_TRUE(report.passed()) << to_string(report);
 }
 
 TEST(Parallel, AnExceptionOfATaskReachesTheCaller) {

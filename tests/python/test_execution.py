@@ -59,6 +59,14 @@ print(before, len(os.listdir("/proc/self/task")))
     assert before == after
 
 
+def test_more_threads_than_anybody_has() -> None:
+    """They are tasks of a few workers, not threads: OpenMP would end the process."""
+    batch = batch_of([65, 3])
+    assert torch.equal(
+        forward_and_backward(batch, threads=10**9)[0], forward_and_backward(batch, threads=1)[0]
+    )
+
+
 def test_default_thread_count_is_that_of_torch() -> None:
     before = torch.get_num_threads()
     try:

@@ -153,7 +153,7 @@ VALUE_ERRORS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: call(bias=[jfa.dense_bias(torch.ones(1, 1, 5, 5))] * 2),
         r"bias: dense is given twice",
     ),
-    "no threads": (lambda: call(threads=0), r"threads: 0; pass 1 or more"),
+    "no threads": (lambda: call(threads=0), r"threads: 0; pass a number from 1"),
     "device of k": (lambda: call(k=K.to("meta")), r"k: on meta but q on cpu; move it with"),
 }
 
@@ -226,6 +226,38 @@ def test_unknown_argument() -> None:
     for function in (jfa.jagged_attention, jfa.plan, jfa.reference_attention):
         with pytest.raises(TypeError, match=r"maks: no such argument; allowed: .*mask"):
             function(Q, K, K, OFFSETS, maks=jfa.causal())  # type: ignore[operator]
+
+
+WRONG_KINDS: dict[str, tuple[Callable[[], object], str]] = {
+    "sparse q": (lambda: call(q=Q.to_sparse()), r"q: layout torch.sparse_coo; pass q.to_dense"),
+    "list of offsets": (lambda: call(q_offsets=[0, 8]), r"q_offsets: a list; pass a torch.Tensor"),
+    "list of lengths": (
+        lambda: call(q_offsets=None, q_lengths=[8]),
+        r"q_lengths: a list; pass a torch.Tensor",
+    ),
+    "lengths": (lambda: jfa.offsets_from_lengths([8]), r"lengths: a list; pass a torch.Tensor"),  # type: ignore[arg-type]
+    "plan": (lambda: call(plan=3), r"plan: a int; pass a jfa.Plan"),
+    "deterministic": (lambda: call(deterministic="yes"), r"deterministic: a str; pass True"),
+    "batch": (lambda: call(batch=2**70), r"batch: 11805.*, which no int64 can hold"),
+    "window": (lambda: call(mask=jfa.window(2**70)), r"mask.left: 11805.*, which no int64"),
+    "scale": (lambda: call(scale=10**400), r"scale: an int that no float64 can hold"),
+    "threads": (lambda: call(threads=2**40), r"threads: 1099511627776; pass a number from 1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KINDS)
+def test_wrong_kinds(name: str) -> None:
+    attempt, message = WRONG_KINDS[name]
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        attempt()
+    assert isinstance(caught.value, jfa.Error)
+
+
+def test_meta_tensors() -> None:
+    q = torch.empty(8, 2, 16, device="meta")
+    out = jfa.jagged_attention(q, q, q, torch.empty(4, dtype=torch.int64, device="meta"))
+    assert out.is_meta
+    assert out.shape == q.shape
 
 
 def test_double_backward() -> None:
