@@ -12,6 +12,7 @@
 #include "attention/forward_arguments.h"
 #include "gpu/device_plan.hpp"
 #include "gpu/engine.hpp"
+#include "gpu/memory.hpp"
 #include "gpu/tensor_maps.hpp"
 #include "gpu/values.hpp"
 #include "jfa/error.hpp"
@@ -21,13 +22,6 @@ namespace jfa::gpu {
 namespace {
 
 using detail::CallShape;
-
-constexpr std::size_t kAlignment =
-    256;  // of the caller's memory and of the parts of scratch memory
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // One call, resolved: the same for the launch and for the size of its workspace.
 struct ForwardCall {
@@ -51,22 +45,6 @@ void check_execution(const Gpu& gpu, const Execution& execution) {
                     "multiprocessors",
                     execution.sm_margin, multiprocessors));
   }
-}
-
-// Checks memory of the caller and returns it.
-void* given_memory(std::string_view name, void* memory, std::size_t bytes, std::size_t needed,
-                   std::string_view ask) {
-  if (bytes < needed) {
-    throw InvalidArgument(fmt::format("{}_bytes: {}; this call needs {}: ask {}, or pass none",
-                                      name, bytes, needed, ask));
-  }
-  if (reinterpret_cast<std::uintptr_t>(memory) % kAlignment != 0) {
-    throw InvalidArgument(
-        fmt::format("{}: address {} is no multiple of {} bytes; allocate it with "
-                    "the device's allocator",
-                    name, memory, kAlignment));
-  }
-  return memory;
 }
 
 ForwardCall resolve(const Gpu& gpu, const ForwardArgs& args, const Execution& execution) {
@@ -228,12 +206,14 @@ void forward(const ForwardArgs& args, const Execution& execution, const Plan* pl
   const std::size_t plan_size = made != nullptr ? 0 : layout.bytes;
   const std::size_t needed = plan_size + call.copy_bytes();
   std::byte* memory = nullptr;
+  Gpu::Scratch scratch;  // held until everything is launched
   if (execution.workspace != nullptr) {
     memory = static_cast<std::byte*>(given_memory("workspace", execution.workspace,
                                                   execution.workspace_bytes, needed,
                                                   "forward_workspace_bytes"));
   } else if (needed > 0) {
-    memory = static_cast<std::byte*>(gpu.scratch(execution.stream, needed));
+    scratch = gpu.scratch(execution.stream, needed);
+    memory = static_cast<std::byte*>(scratch.data);
   }
 
   std::byte* next = memory + plan_size;
@@ -261,56 +241,6 @@ std::size_t forward_workspace_bytes(const ForwardArgs& args, const Execution& ex
   const ForwardCall call = resolve(gpu, args, execution);
   const DevicePlan* made = device_plan_of(gpu, &plan, call.plan);
   return call.copy_bytes() + (made != nullptr ? 0 : plan_layout(call.plan).bytes);
-}
-
-namespace {
-
-struct PlanCall {
-  PlanShape shape;
-  PlanLayout layout;
-};
-
-PlanCall resolve_plan(const Gpu& gpu, const AttentionArgs& args, const Execution& execution) {
-  const CallShape shape = detail::validate_input_shape(args);
-  require_covered(args, shape, gpu.context().info().architecture);
-  const PlanShape plan = plan_shape(args, shape, input_rows(args), execution.strict_isolation);
-  return {plan, plan_layout(plan)};
-}
-
-}  // namespace
-
-Plan make_plan(const AttentionArgs& args, const Execution& execution) {
-  Gpu& gpu = gpu_of(execution.device);
-  const PlanCall call = resolve_plan(gpu, args, execution);
-  check_values(gpu, args, nullptr, execution.stream);
-  auto plan = std::make_shared<DevicePlan>();
-  plan->gpu = &gpu;
-  plan->shape = call.shape;
-  plan->layout = call.layout;
-  plan->stream = execution.stream;
-  plan->mask = args.mask;
-  void* memory = execution.plan_memory;
-  if (memory == nullptr) {
-    if (gpu.context().identity(execution.stream).capture != 0) {
-      throw InvalidArgument(fmt::format(
-          "plan_memory: missing, and a CUDA graph captures the stream; pass {} bytes of "
-          "device memory that live as long as the graph (plan_bytes)",
-          call.layout.bytes));
-    }
-    memory = plan->own.emplace(gpu.context(), call.layout.bytes).data();
-  } else {
-    given_memory("plan_memory", memory, execution.plan_memory_bytes, call.layout.bytes,
-                 "plan_bytes");
-  }
-  plan->parts = plan_parts(call.layout, memory);
-  launch_plan(gpu, args, call.shape, call.layout, memory, execution.stream);
-  auto data = std::make_shared<detail::PlanData>();
-  data->device = std::move(plan);
-  return Plan(std::move(data));
-}
-
-std::size_t plan_bytes(const AttentionArgs& args, const Execution& execution) {
-  return resolve_plan(gpu_of(execution.device), args, execution).layout.bytes;
 }
 
 void backward(const BackwardArgs& args, const Execution& execution) {

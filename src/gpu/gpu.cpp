@@ -45,7 +45,7 @@ const runtime::Kernel& Gpu::copy_kernel() {
   });
 }
 
-void* Gpu::scratch(runtime::StreamHandle stream, std::size_t bytes) {
+Gpu::Scratch Gpu::scratch(runtime::StreamHandle stream, std::size_t bytes) {
   const runtime::StreamIdentity identity = context_.identity(stream);
   if (identity.capture != 0) {
     throw InvalidArgument(
@@ -53,12 +53,18 @@ void* Gpu::scratch(runtime::StreamHandle stream, std::size_t bytes) {
                     "device memory that live as long as the graph (forward_workspace_bytes)",
                     bytes));
   }
-  const std::lock_guard lock(mutex_);
-  const auto found = scratch_.find(identity.id);
-  if (found != scratch_.end() && found->second.bytes() >= bytes) return found->second.data();
-  // Freeing the smaller block waits for the work that uses it.
-  if (found != scratch_.end()) scratch_.erase(found);
-  return scratch_.emplace(identity.id, runtime::Buffer(context_, bytes)).first->second.data();
+  const auto memory_of = [&]() -> StreamMemory& {
+    const std::lock_guard lock(mutex_);
+    return scratch_[identity.id];
+  };
+  StreamMemory& memory = memory_of();
+  Scratch scratch{std::unique_lock(memory.mutex), nullptr};
+  if (!memory.buffer || memory.buffer->bytes() < bytes) {
+    memory.buffer.reset();  // waits for the work that uses the smaller block
+    memory.buffer.emplace(context_, bytes);
+  }
+  scratch.data = memory.buffer->data();
+  return scratch;
 }
 
 Gpu& gpu_of(const Device& device) {

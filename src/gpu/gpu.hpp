@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,10 +32,20 @@ class Gpu {
   const runtime::Kernel& copy_kernel();
 
   // Memory for a call that the caller gave none: one block a stream, which its work uses in order.
-  // Throws InvalidArgument while a CUDA graph captures the stream.
-  void* scratch(runtime::StreamHandle stream, std::size_t bytes);
+  // Other threads that want the block wait until the call has launched everything and drops the
+  // lock. Throws InvalidArgument while a CUDA graph captures the stream.
+  struct Scratch {
+    std::unique_lock<std::mutex> lock;
+    void* data = nullptr;
+  };
+  Scratch scratch(runtime::StreamHandle stream, std::size_t bytes);
 
  private:
+  struct StreamMemory {
+    std::mutex mutex;
+    std::optional<runtime::Buffer> buffer;
+  };
+
   template <typename Key, typename Load>
   const runtime::Kernel& find(std::vector<std::pair<Key, const runtime::Kernel*>>& kernels,
                               const Key& key, const Load& load);
@@ -44,7 +55,7 @@ class Gpu {
   std::vector<std::pair<ForwardKey, const runtime::Kernel*>> forward_kernels_;
   std::vector<std::pair<MaskKind, const runtime::Kernel*>> plan_kernels_;
   std::vector<std::pair<int, const runtime::Kernel*>> copy_kernels_;
-  std::map<std::uint64_t, runtime::Buffer> scratch_;  // by the stream's identity
+  std::map<std::uint64_t, StreamMemory> scratch_;  // by the stream's identity
 };
 
 // Opened at the first call and for the life of the process. Throws as runtime::open.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "gpu/memory.hpp"
 #include "jfa/error.hpp"
 #include "plan/plan_arguments.h"
 
@@ -42,11 +43,6 @@ std::int64_t tiles_of(std::int64_t rows, std::int64_t tile) {
 kernels::IntegerArray integers_of(const Tensor& tensor) {
   if (!tensor.present()) return {};
   return {tensor.data, tensor.strides[0], tensor.dtype == DType::int64 ? 1 : 0};
-}
-
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 256;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace
@@ -195,11 +191,14 @@ void launch_plan(Gpu& gpu, const AttentionArgs& args, const PlanShape& shape,
   arguments.tiles = parts.tiles;
   arguments.gaps = parts.gaps;
   arguments.mask = mask_arguments(args.mask);
-  const auto blocks = static_cast<unsigned>(kernels::plan_blocks(arguments.batch));
+  const kernels::PlanLaunch launch = kernels::plan_launch(arguments.batch);
+  arguments.section = launch.section;
+  const auto blocks = static_cast<unsigned>(launch.blocks);
   gpu.plan_kernel(shape.mask)
       .launch({.grid = {blocks},
-               .block = {kernels::kPlanThreads},
+               .block = {static_cast<unsigned>(launch.threads)},
                .cluster = {blocks},
+               .dynamic_shared_bytes = static_cast<unsigned>(launch.shared_bytes),
                .overlap_previous = true,
                .stream = stream},
               arguments);
