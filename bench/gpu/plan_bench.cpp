@@ -88,6 +88,7 @@ void measure(runtime::Context& context, const Workload& workload, const char* ma
   p.most_tiles = (p.out_rows + p.tile_tokens - 1) / p.tile_tokens + batch;
   p.most_gaps = batch + 1 + (p.out_rows + kernels::kGapRows - 1) / kernels::kGapRows;
   p.counter_slots = 64;
+  p.section = kernels::plan_launch(batch).section;
   p.header = device_array<kernels::PlanHeader>(buffers, context, 1);
   p.counters = device_array<kernels::WorkCounters>(buffers, context, p.counter_slots);
   p.sequences = device_array<kernels::SequenceRows>(buffers, context, batch);
@@ -100,11 +101,13 @@ void measure(runtime::Context& context, const Workload& workload, const char* ma
   const runtime::Kernel& plan = context.kernel(
       "plan/plan.cu", fmt::format("jfa::kernels::plan<jfa::kernels::MaskParameters::{}>", mask));
   const runtime::Kernel& busy = context.kernel("plan/plan.cu", "busy", {}, kBusy);
-  const auto blocks = static_cast<unsigned>(kernels::plan_blocks(batch));
+  const kernels::PlanLaunch launch = kernels::plan_launch(batch);
+  const auto blocks = static_cast<unsigned>(launch.blocks);
   const auto launch_plan = [&](bool overlap) {
     plan.launch({.grid = {blocks},
-                 .block = {kernels::kPlanThreads},
+                 .block = {static_cast<unsigned>(launch.threads)},
                  .cluster = {blocks},
+                 .dynamic_shared_bytes = static_cast<unsigned>(launch.shared_bytes),
                  .overlap_previous = overlap},
                 p);
   };

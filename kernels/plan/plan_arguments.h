@@ -6,6 +6,14 @@
 
 namespace jfa::kernels {
 
+// Classes of work that tiles are sorted by, and behind them that of the gap pieces.
+constexpr int kTileClasses = 128;
+constexpr int kPlanClasses = kTileClasses + 1;
+
+constexpr int kMostPlanThreads = 1024;
+constexpr int kMostPlanBlocks = 16;
+constexpr int kPlanChunk = 32;  // sequences that a warp looks at together
+
 // A tensor of whole numbers with one axis, or none.
 struct IntegerArray {
   const void* data = nullptr;
@@ -41,6 +49,7 @@ struct PlanArguments {
   int most_tiles = 0;     // room in `tiles` and `gaps`; offsets that are wrong never exceed it
   int most_gaps = 0;
   int counter_slots = 0;
+  int section = kPlanChunk;  // of plan_launch()
 
   PlanHeader* header = nullptr;
   WorkCounters* counters = nullptr;  // set to zero
@@ -51,23 +60,32 @@ struct PlanArguments {
   MaskArguments mask;
 };
 
-// Blocks of the one cluster that makes a plan, and threads of a block.
-constexpr int kPlanThreads = 1024;
-constexpr int kPlanBlocks = 8;
-constexpr int plan_blocks(int batch) {
-  constexpr int kLeastSequences = 64;  // of a block
-  const int blocks = (batch + kLeastSequences - 1) / kLeastSequences;
-  return blocks < 1 ? 1 : blocks > kPlanBlocks ? kPlanBlocks : blocks;
-}
+// The launch of one cluster that makes a plan.
+struct PlanLaunch {
+  int blocks = 1;
+  int threads = 256;
+  int section = kPlanChunk;  // sequences that a block has in shared memory at a time
+  int shared_bytes = 0;      // dynamic
+};
 
-// Sequences that a block looks at together, a thread a sequence; only neighbours in one section
-// share a tile. Whole warps of them, as equal as can be.
-JFA_HOST_DEVICE constexpr int plan_section(int batch, int blocks) {
-  constexpr int kWarp = 32;
-  const int rounds = (batch + blocks * kPlanThreads - 1) / (blocks * kPlanThreads);
-  if (rounds == 0) return kWarp;
-  const int sections = blocks * rounds;
-  return ((batch + sections - 1) / sections + kWarp - 1) / kWarp * kWarp;
+constexpr PlanLaunch plan_launch(int batch) {
+  // Measured on an H200: blocks that are alone on their multiprocessor, threads for their chunks.
+  constexpr int kSequencesOfBlock = 96;
+  constexpr int kMostSection = 7680;  // that fit 227 KiB of shared memory
+  PlanLaunch launch;
+  const auto quotient = [](int a, int b) { return (a + b - 1) / b; };
+  const int wanted = quotient(batch, kSequencesOfBlock);
+  const int most = batch > 8 * 1024 ? kMostPlanBlocks : 8;
+  launch.blocks = wanted < 1 ? 1 : wanted > most ? most : wanted;
+  const int share = quotient(batch, launch.blocks);
+  launch.threads = share > 1024 ? kMostPlanThreads : 512;
+  launch.section = quotient(share < 1 ? 1 : share, kPlanChunk) * kPlanChunk;
+  if (launch.section > kMostSection) launch.section = kMostSection;
+  const int chunks = launch.section / kPlanChunk;
+  const int sequence_bytes = 24, chunk_bytes = 12 + kPlanChunk;
+  launch.shared_bytes = launch.section * sequence_bytes + (chunks + 1) * chunk_bytes +
+                        (launch.threads / 32 * kPlanClasses) * 4;
+  return launch;
 }
 
 }  // namespace jfa::kernels

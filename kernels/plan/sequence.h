@@ -51,6 +51,11 @@ struct Sequence {
   int out_end = 0;  // of the rows in out that it owns
 };
 
+// The first row in out of sequence `b`, whose first row in q is given.
+JFA_HOST_DEVICE constexpr int out_first_of(const PlanArguments& p, int b, int q_first) {
+  return p.q.offsets.present() ? q_first : b * p.q.rows;
+}
+
 JFA_HOST_DEVICE constexpr Sequence sequence_of(const PlanArguments& p, int b) {
   const SegmentNumbers q_numbers = numbers_of(p.q, b);
   SegmentNumbers kv_numbers;  // without key sequences no rows
@@ -59,7 +64,7 @@ JFA_HOST_DEVICE constexpr Sequence sequence_of(const PlanArguments& p, int b) {
     kv_numbers = numbers_of(p.kv, clamped(index, 0, p.kv_batch - 1));
   }
   const Segment q = segment_of(p.q, q_numbers), kv = segment_of(p.kv, kv_numbers);
-  const int out_first = p.q.offsets.present() ? q.first : b * p.q.rows;
+  const int out_first = out_first_of(p, b, q.first);
   return {{q.first, q.used, kv.first, kv.used, out_first, {}}, out_first + q.end - q.first};
 }
 
@@ -70,24 +75,27 @@ JFA_HOST_DEVICE constexpr bool follows(const SequenceRows& before, const Sequenc
          next.out_first == before.out_first + before.q_length;
 }
 
+// Sequences share tiles within as many neighbours: warps find the first sequence of a tile by
+// following tiles from the first one of such a section. It divides longer sections of a block.
+constexpr int kPackSection = 16 * kPlanChunk;
 // Longer sequences have tiles of their own: they fill a compute warpgroup.
 constexpr int kPackedLength = 64;
 
-JFA_HOST_DEVICE constexpr PlanRules device_rules(const PlanArguments& p, int section) {
+JFA_HOST_DEVICE constexpr PlanRules device_rules(const PlanArguments& p) {
   PlanRules rules;
   rules.tile_rows = p.tile_tokens;
   rules.pack_rows = p.packs != 0 ? p.tile_tokens : 0;
   rules.pack_length = kPackedLength;
   rules.pack_sequences = kPackedSequences;
-  rules.pack_section = section;
+  rules.pack_section = smaller(p.section, kPackSection);
   rules.equal_cut = 0;
   return rules;
 }
 
-// Rows of out in front of the first sequence and behind the last one.
+// Rows of out in front of the first sequence, [0, front), and behind the last one, [back, rows).
 struct OuterGaps {
-  int front_end = 0;
-  int back_first = 0;
+  int front = 0;
+  int back = 0;
 };
 JFA_HOST_DEVICE constexpr OuterGaps outer_gaps(const PlanArguments& p) {
   if (p.batch == 0) return {p.out_rows, p.out_rows};

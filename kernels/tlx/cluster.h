@@ -21,20 +21,18 @@ TLX_DEVICE void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// mapa.shared::cluster.u32, ld.shared::cluster.u32; sm_90 — the word that CTA `rank` has where this
-// CTA has `address`, a shared address. (Data Movement: mapa, ld)
-TLX_DEVICE u32 load_from_cta(u32 address, u32 rank) {
-  u32 value;
+// mapa.shared::cluster.u32, st.shared::cluster.u32; sm_90 — writes the word that CTA `rank` has
+// where this CTA has `address`, a shared address. Nobody waits for it but a cluster barrier. (Data
+// Movement: mapa, st)
+TLX_DEVICE void store_to_cta(u32 address, u32 rank, u32 value) {
   asm volatile(
       "{\n"
       ".reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %1, %2;\n"
-      "ld.shared::cluster.u32 %0, [remote];\n"
-      "}\n"
-      : "=r"(value)
-      : "r"(address), "r"(rank)
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.u32 [remote], %2;\n"
+      "}\n" ::"r"(address),
+      "r"(rank), "r"(value)
       : "memory");
-  return value;
 }
 
 }  // namespace jfa::tlx::ptx

@@ -129,38 +129,35 @@ auto fields(const SequenceRows& s) {
 // The host's plan, in batch order.
 std::vector<TileWork> host_tiles(int kind, const PlanArguments& p) {
   const ResolvedBatch batch(p);
-  const int blocks = kernels::plan_blocks(p.batch);
   std::vector<TileWork> tiles;
-  kernels::for_each_tile(
-      batch, kernels::device_rules(p, kernels::plan_section(p.batch, blocks)),
-      [&](const kernels::Tile& tile) {
-        const SequenceRows& first = batch.at(tile.first_sequence);
-        const SequenceRows& last = batch.at(tile.first_sequence + tile.sequences - 1);
-        TileWork work{};
-        work.sequence = static_cast<int>(tile.first_sequence);
-        work.sequences = static_cast<int>(tile.sequences);
-        work.q_offset = static_cast<int>(tile.first_row);
-        work.rows = static_cast<int>(tile.rows);
-        work.q_first = first.q_first + work.q_offset;
-        work.out_first = first.out_first + work.q_offset;
-        work.k_first = first.k_first;
-        work.q_length = first.q_length;
-        work.k_length = first.k_length;
-        kernels::TileKeys keys;
-        if (tile.sequences == 1) {
-          keys = keys_of(kind, p, first, tile.first_sequence, tile.first_row, tile.rows);
-        } else {
-          keys.end = last.k_first + last.k_length - first.k_first;
-          keys.gap_begin = keys.gap_end = keys.end;
-        }
-        work.k_begin = static_cast<int>(keys.begin);
-        work.k_end = static_cast<int>(keys.end);
-        work.gap_begin = static_cast<int>(keys.gap_begin);
-        work.gap_end = static_cast<int>(keys.gap_end);
-        work.full_begin = static_cast<int>(keys.full_begin);
-        work.full_end = static_cast<int>(keys.full_end);
-        tiles.push_back(work);
-      });
+  kernels::for_each_tile(batch, kernels::device_rules(p), [&](const kernels::Tile& tile) {
+    const SequenceRows& first = batch.at(tile.first_sequence);
+    const SequenceRows& last = batch.at(tile.first_sequence + tile.sequences - 1);
+    TileWork work{};
+    work.sequence = static_cast<int>(tile.first_sequence);
+    work.sequences = static_cast<int>(tile.sequences);
+    work.q_offset = static_cast<int>(tile.first_row);
+    work.rows = static_cast<int>(tile.rows);
+    work.q_first = first.q_first + work.q_offset;
+    work.out_first = first.out_first + work.q_offset;
+    work.k_first = first.k_first;
+    work.q_length = first.q_length;
+    work.k_length = first.k_length;
+    kernels::TileKeys keys;
+    if (tile.sequences == 1) {
+      keys = keys_of(kind, p, first, tile.first_sequence, tile.first_row, tile.rows);
+    } else {
+      keys.end = last.k_first + last.k_length - first.k_first;
+      keys.gap_begin = keys.gap_end = keys.end;
+    }
+    work.k_begin = static_cast<int>(keys.begin);
+    work.k_end = static_cast<int>(keys.end);
+    work.gap_begin = static_cast<int>(keys.gap_begin);
+    work.gap_end = static_cast<int>(keys.gap_end);
+    work.full_begin = static_cast<int>(keys.full_begin);
+    work.full_end = static_cast<int>(keys.full_end);
+    tiles.push_back(work);
+  });
   return tiles;
 }
 
@@ -245,6 +242,7 @@ class DevicePlan : public testing::TestWithParam<const char*> {
                                    : p.batch * ((batch.q.rows + tile - 1) / tile);
     p.most_gaps = p.batch + 1 + (p.out_rows + kernels::kGapRows - 1) / kernels::kGapRows;
     p.counter_slots = kCounterSlots;
+    p.section = kernels::plan_launch(p.batch).section;
     p.mask = batch.mask;
     if (batch.kind == MaskParameters::intervals) {
       p.mask.intervals = static_cast<const int*>(device ? upload(batch.intervals)
@@ -281,11 +279,16 @@ class DevicePlan : public testing::TestWithParam<const char*> {
     p.sequences = guarded<SequenceRows>(p.batch);
     p.tiles = guarded<TileWork>(p.most_tiles);
     p.gaps = guarded<RowGap>(p.most_gaps);
-    const auto blocks = static_cast<unsigned>(kernels::plan_blocks(p.batch));
+    const kernels::PlanLaunch launch = kernels::plan_launch(p.batch);
+    const auto blocks = static_cast<unsigned>(launch.blocks);
     context_
         ->kernel("plan/plan.cu", std::string("jfa::kernels::plan<jfa::kernels::MaskParameters::") +
                                      kKinds[static_cast<std::size_t>(batch.kind)] + ">")
-        .launch({.grid = {blocks}, .block = {kernels::kPlanThreads}, .cluster = {blocks}}, p);
+        .launch({.grid = {blocks},
+                 .block = {static_cast<unsigned>(launch.threads)},
+                 .cluster = {blocks},
+                 .dynamic_shared_bytes = static_cast<unsigned>(launch.shared_bytes)},
+                p);
     PlanResult result;
     result.header = download(p.header, 1)[0];
     result.counters = download(p.counters, kCounterSlots);
@@ -337,16 +340,7 @@ class DevicePlan : public testing::TestWithParam<const char*> {
       return octave_eighth(batch, a) < octave_eighth(batch, b);
     };
     EXPECT_TRUE(std::is_sorted(tiles.begin(), tiles.end(), less)) << "not longest first";
-    if (batch.batch > kernels::kPlanThreads * kernels::kPlanBlocks) {
-      // A block looks at several sections and keeps batch order within each.
-      const auto before = [](const TileWork& a, const TileWork& b) {
-        return fields(a) < fields(b);
-      };
-      std::sort(tiles.begin(), tiles.end(), before);
-      std::sort(expected.begin(), expected.end(), before);
-    } else {
-      std::stable_sort(expected.begin(), expected.end(), less);
-    }
+    std::stable_sort(expected.begin(), expected.end(), less);
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       ASSERT_EQ(fields(tiles[i]), fields(expected[i])) << "tile " << i;
     }
