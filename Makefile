@@ -68,8 +68,10 @@ FUZZ_SECONDS ?= 60
 fuzz: setup ## Fuzz the parsers with libFuzzer for FUZZ_SECONDS each (needs clang)
 	@command -v clang++ >/dev/null || { echo "make fuzz needs clang: apt-get install clang" >&2; exit 1; }
 	$(call build_preset,fuzz)
-	@for fuzzer in build-fuzz/tests/fuzz/*_fuzz; do \
-	  echo "== $$fuzzer"; $$fuzzer -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 || exit 1; done
+	@for fuzzer in build-fuzz/tests/fuzz/*_fuzz build-fuzz/emulator/tests/fuzz/*_fuzz; do \
+	  name=$$(basename $$fuzzer); mkdir -p build-fuzz/found/$$name; echo "== $$name"; \
+	  $$fuzzer build-fuzz/found/$$name $$(find tests/fuzz/corpus emulator/tests/fuzz/corpus -name $$name) \
+	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -print_final_stats=1 || exit 1; done
 
 clean: ## Remove all build folders
 	rm -rf build build-*

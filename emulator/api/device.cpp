@@ -18,6 +18,9 @@ constexpr std::uint32_t kMaxThreadsPerBlock = 1024;
 constexpr std::uint32_t kMaxClusterSize = 16;
 constexpr std::uint32_t kMaxSharedBytes = 227 * 1024;
 constexpr std::uint64_t kMaxResidentCtas = 256;
+/// Turns in a row of each cluster in which all threads only slept and looked again, after which the
+/// launch is taken for stuck.
+constexpr std::uint64_t kPatience = 20'000;
 constexpr std::size_t kMaxPrinted = std::size_t{64} << 20;
 
 void require(bool condition, const std::string& message) {
@@ -87,6 +90,7 @@ class Worker {
                            std::string("the emulator cannot go on: ") + problem.what(), nullptr);
       launch_.stop.store(true);
     }
+    note(true);  // a worker without clusters waits for nothing
   }
 
  private:
@@ -103,7 +107,16 @@ class Worker {
       }
       if (clusters_.empty()) return false;
     }
-    const exec::ClusterStatus status = clusters_[turn_]->run(kSlice);
+    exec::Cluster& cluster = *clusters_[turn_];
+    const std::uint64_t progress = cluster.progress();
+    const exec::ClusterStatus status = cluster.run(kSlice);
+    if (status == exec::ClusterStatus::idle && cluster.progress() == progress) {
+      wait(cluster);
+    } else {
+      turns_ = 0;
+      settled_ = false;
+      note(false);
+    }
     if (status == exec::ClusterStatus::finished) {
       clusters_.erase(clusters_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
@@ -112,12 +125,32 @@ class Worker {
     return true;
   }
 
+  /// Another turn in which a cluster only slept. When all workers have seen nothing else for long,
+  /// and this one even after the others, nobody is left to end the wait.
+  void wait(exec::Cluster& cluster) {
+    if (++turns_ < kPatience * clusters_.size()) return;
+    turns_ = 0;
+    note(true);
+    const bool all = launch_.quiet_workers.load() == launch_.workers;
+    if (all && settled_)
+      cluster.give_up("all threads of the grid sleep or wait, and nothing has changed for long");
+    settled_ = all;
+  }
+  void note(bool quiet) {
+    if (quiet == quiet_) return;
+    quiet_ = quiet;
+    launch_.quiet_workers.fetch_add(quiet ? 1u : ~0u);
+  }
+
   exec::Launch& launch_;
   std::atomic<std::uint64_t>& next_;
   std::uint64_t total_;
   std::uint64_t resident_;
   std::vector<std::unique_ptr<exec::Cluster>> clusters_;
   std::size_t turn_ = 0;
+  std::uint64_t turns_ = 0;  ///< since something happened
+  bool quiet_ = false;
+  bool settled_ = false;  ///< all workers were quiet when this one looked last
 };
 
 }  // namespace
@@ -302,6 +335,7 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name,
   threads = std::clamp<std::uint64_t>(threads, 1, std::min<std::uint64_t>(total, 256));
   const std::uint64_t resident =
       std::max<std::uint64_t>(1, kMaxResidentCtas / cluster_size / threads);
+  launch.workers = static_cast<std::uint32_t>(threads);
   std::atomic<std::uint64_t> next{0};
   {
     std::vector<std::jthread> pool;

@@ -1,6 +1,7 @@
-// Times attention steps (see attention_step.cu) without checkers, with all of them, and on two
-// threads.
+// Times attention steps (see attention_step.cu) without checkers and with all of them, and four
+// independent clusters on one and on two threads.
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -36,13 +37,16 @@ void measure(const std::string& ptx, const char* name, DeviceOptions options, st
   config.grid = {blocks, 1, 1};
   config.block = {256, 1, 1};
   config.dynamic_shared_bytes = kSharedBytes;
+  const std::clock_t start = std::clock();  // processor time of all threads
   const LaunchResult result = device.launch(module, "attention_steps", config, arguments);
+  const double processor_seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   for (const Report& report : result.reports) std::printf("%s\n", to_string(report).c_str());
   const Statistics& s = result.statistics;
-  std::printf("%-28s %8.3f ms per step  %8.2f M warp-instructions/s  %6.2f GFLOP/s\n", name,
-              s.seconds * 1e3 / steps / blocks,
-              static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
-              static_cast<double>(s.tensor_flops) / s.seconds * 1e-9);
+  std::printf(
+      "%-28s %8.3f ms per step  %8.2f M warp-instructions/s  %6.2f GFLOP/s  %4.2f cores used\n",
+      name, s.seconds * 1e3 / steps / blocks,
+      static_cast<double>(s.warp_instructions) / s.seconds * 1e-6,
+      static_cast<double>(s.tensor_flops) / s.seconds * 1e-9, processor_seconds / s.seconds);
 }
 
 }  // namespace
@@ -61,10 +65,16 @@ int main() {
   measure(ptx, "unchecked, eager", options, 1, 40);
   options.schedule = Schedule::lazy;
   measure(ptx, "unchecked, lazy", options, 1, 40);
-  options.threads = 2;
-  measure(ptx, "unchecked, two threads", options, 4, 20);
-  options.threads = 1;
   options.checks = Checks::all();
   measure(ptx, "all checkers", options, 1, 20);
+  for (const bool checked : {false, true}) {
+    options.checks = checked ? Checks::all() : Checks{};
+    for (const std::uint32_t threads : {1u, 2u}) {
+      options.threads = threads;
+      const std::string name =
+          "4 clusters, " + std::to_string(threads) + " threads" + (checked ? ", all checkers" : "");
+      measure(ptx, name.c_str(), options, 4, 20);
+    }
+  }
   return 0;
 }

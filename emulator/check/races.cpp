@@ -171,6 +171,10 @@ bool Races::ordered(const Actor& actor, const Record& prior, unsigned prior_lane
 
 bool Races::fenced(const Actor& actor, const Record& prior, unsigned prior_lane) const {
   const Record& now = *actor.record;
+  if (now.proxy == Proxy::tensormap && prior.kind != AccessKind::read) {
+    const std::uint64_t written = prior.cluster == now.cluster ? prior.sequence : 0;
+    return synchronisation_.maps_acquired(now.cta) > written;
+  }
   if (now.proxy != Proxy::async || prior.proxy != Proxy::generic) return true;
   // A generic read before an asynchronous write needs no fence in practice: the read has returned.
   if (prior.kind == AccessKind::read || prior.cluster != now.cluster) return true;
@@ -196,6 +200,14 @@ void Races::check_pair(const Actor& actor, const Memory& memory, RecordId prior_
   if (in_order && (now.operation == nullptr || fenced(actor, prior, prior_lane))) return;
 
   const std::string place = describe_place(view_, actor.shared, actor.memory_cta, address);
+  if (in_order && now.proxy == Proxy::tensormap) {
+    sink_.add(ReportKind::missing_fence, now.instruction,
+              describe(now, lane) + " takes its tensor map from " + place + " after a " +
+                  describe(prior, prior_lane) +
+                  ": no fence.proxy.tensormap::generic.acquire in the CTA between them",
+              prior.instruction);
+    return;
+  }
   if (in_order) {
     sink_.add(ReportKind::missing_fence, now.instruction,
               describe(now, lane) + " to " + place +

@@ -17,7 +17,8 @@ Synchronisation::Synchronisation(const exec::ClusterView& view, SyncVariables& g
       cluster_target_(view.cta_count() * view.warps_per_cta(), 0),
       unawaited_(view.cta_count() * view.warps_per_cta()),
       release_fence_(view.cta_count() * view.warps_per_cta()),
-      observed_(view.cta_count() * view.warps_per_cta()) {}
+      observed_(view.cta_count() * view.warps_per_cta()),
+      maps_acquired_(view.cta_count(), 0) {}
 
 Synchronisation::Mbarrier& Synchronisation::mbarrier(std::uint8_t cta, std::uint32_t offset) {
   Mbarrier& barrier = mbarriers_[{cta, offset}];
@@ -159,8 +160,10 @@ void Synchronisation::on_fence(const exec::FenceEvent& event) {
                          {event.space != ir::Space::global,
                           event.space == ir::Space::global || event.space == ir::Space::generic});
       break;
-    case exec::FenceKind::proxy_alias:
     case exec::FenceKind::proxy_tensormap_acquire:
+      maps_acquired_[event.agent.cta] = next_sequence();
+      break;
+    case exec::FenceKind::proxy_alias:
     case exec::FenceKind::proxy_tensormap_release:
     case exec::FenceKind::mbarrier_init:
     case exec::FenceKind::wgmma:

@@ -47,6 +47,8 @@ class Synchronisation {
   [[nodiscard]] const std::vector<std::shared_ptr<Operation>>& unawaited(AgentId warp) const {
     return unawaited_[warp];
   }
+  /// When a thread of the CTA last executed fence.proxy.tensormap::generic.acquire; 0: never.
+  [[nodiscard]] std::uint64_t maps_acquired(std::uint8_t cta) const { return maps_acquired_[cta]; }
   /// Whether `knowledge` includes the completion of an operation's reads or writes in CTA `cta`.
   [[nodiscard]] static bool knows_completion(const VectorClock& clock, const Operation& operation,
                                              bool reads, std::uint8_t cta);
@@ -93,6 +95,7 @@ class Synchronisation {
   std::vector<std::shared_ptr<const Knowledge>>
       release_fence_;  // by warp: what its last fence covers
   std::vector<std::vector<SyncVariables::Released>> observed_;  // by warp: read, but not yet fenced
+  std::vector<std::uint64_t> maps_acquired_;                    // by CTA, see maps_acquired()
 };
 
 }  // namespace ptxemu::check

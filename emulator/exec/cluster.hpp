@@ -20,6 +20,10 @@ class Cluster final : public ClusterView {
   ~Cluster() override;
   /// Runs about `slice` warp-instructions. Throws Fault.
   ClusterStatus run(std::uint64_t slice);
+  /// Changes whenever something happens that another thread may wait for.
+  [[nodiscard]] std::uint64_t progress() const { return progress_; }
+  /// Reports a deadlock because of `reason`, and throws Fault.
+  [[noreturn]] void give_up(std::string_view reason);
 
   // For handlers and asynchronous operations:
   Launch& launch() { return launch_; }

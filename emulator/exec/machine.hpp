@@ -53,6 +53,8 @@ struct Launch {
   std::function<void(std::string_view)> print;
   std::chrono::steady_clock::time_point start;
   std::atomic<bool> stop{false};
+  std::uint32_t workers = 1;                    ///< host threads that run clusters
+  std::atomic<std::uint32_t> quiet_workers{0};  ///< of these, with nothing but sleeping clusters
   std::atomic<std::uint64_t> warp_instructions{0};
   std::atomic<std::uint64_t> thread_instructions{0};
   std::atomic<std::uint64_t> async_operations{0};

@@ -7,6 +7,8 @@ namespace ptxemu::exec {
 namespace {
 
 constexpr std::size_t kMaxListed = 24;
+constexpr std::size_t kLoopLength =
+    64;  // instructions above a poll in which its load is looked for
 
 std::string place(const Kernel& kernel, const Instruction& in) {
   SourcePosition position = ir::position_of(kernel, in);
@@ -68,13 +70,37 @@ std::string DeadlockReport::describe_mbarrier(const Split& split) const {
   return text;
 }
 
+std::string DeadlockReport::polled(const Waiter& w) const {
+  const std::vector<Instruction>& code = cluster_.launch_.kernel->code;
+  const std::size_t pc = std::min<std::size_t>(w.split->pc, code.size() - 1);
+  for (std::size_t back = 0; back <= std::min(pc, kLoopLength); ++back) {
+    const Instruction& in = code[pc - back];
+    const bool loads = in.category == ir::Category::load || in.category == ir::Category::atomic;
+    if (!loads || in.addresses.empty() || in.space == ir::Space::param ||
+        in.space == ir::Space::local || in.space == ir::Space::constant)
+      continue;
+    Context context;
+    context.enter(cluster_, *w.warp, *w.split);
+    char text[64];
+    std::snprintf(
+        text, sizeof text, "; it polls 0x%llx, ",
+        static_cast<unsigned long long>(context.address(in.addresses[0], w.split->lanes)));
+    return text + std::string(in.opcode) + " at " + place(*cluster_.launch_.kernel, in);
+  }
+  return {};
+}
+
 std::string DeadlockReport::describe(const Waiter& w) const {
   const Split& split = *w.split;
   const Kernel& kernel = *cluster_.launch_.kernel;
+  const bool polls = split.state == SplitState::ready || split.state == SplitState::yielded ||
+                     split.state == SplitState::sleeping;
   const Instruction* at =
-      split.waiting_at != nullptr
+      split.waiting_at != nullptr && !(polls && split.barrier_cta == nullptr)
           ? split.waiting_at
           : &kernel.code[std::min<std::size_t>(split.pc, kernel.code.size() - 1)];
+  if (polls && split.barrier_cta == nullptr)
+    return name(w) + " stands at " + place(kernel, *at) + polled(w);
   std::string text = name(w) + " waits for ";
   switch (split.state) {
     case SplitState::converging:
@@ -95,11 +121,7 @@ std::string DeadlockReport::describe(const Waiter& w) const {
       text += "asynchronous groups that were never issued by all four warps";
       break;
     default:
-      if (split.barrier_cta != nullptr) {
-        text += describe_mbarrier(split);
-      } else {
-        text += "a condition that it polls";
-      }
+      text += describe_mbarrier(split);
   }
   return text + " at " + place(kernel, *at);
 }
@@ -168,8 +190,18 @@ std::string DeadlockReport::cycle() const {
   return text;
 }
 
-void DeadlockReport::raise() {
+std::string DeadlockReport::waiters() {
   collect();
+  std::string text;
+  for (std::size_t i = 0; i < std::min(waiters_.size(), kMaxListed); ++i)
+    text += "\n  " + describe(waiters_[i]);
+  if (waiters_.size() > kMaxListed)
+    text += "\n  … and " + std::to_string(waiters_.size() - kMaxListed) + " more";
+  return text;
+}
+
+void DeadlockReport::raise(std::string_view reason) {
+  std::string message = "deadlock: " + std::string(reason) + waiters();
   const Kernel& kernel = *cluster_.launch_.kernel;
   // A warp whose lanes wait for each other at different instructions has diverged for good.
   for (const Waiter& w : waiters_) {
@@ -178,23 +210,18 @@ void DeadlockReport::raise() {
     for (const Waiter& o : waiters_)
       others |= o.warp == w.warp && o.split->state != SplitState::converging;
     if (others) continue;
-    std::string message =
+    std::string divergence =
         name(w) + " executes an instruction that all its lanes must execute together";
     for (const Waiter& o : waiters_) {
       if (o.warp == w.warp && o.split != w.split)
-        message += "; " + name(o) + " stands at " + place(kernel, *o.split->waiting_at);
+        divergence += "; " + name(o) + " stands at " + place(kernel, *o.split->waiting_at);
     }
-    cluster_.launch_.fault(ReportKind::divergence, w.split->waiting_at, message);
+    cluster_.launch_.fault(ReportKind::divergence, w.split->waiting_at, divergence);
   }
-  std::string message =
-      "deadlock: no thread of the cluster can go on and nothing asynchronous is pending";
-  std::size_t listed = 0;
   const Instruction* where = nullptr;
   for (const Waiter& w : waiters_) {
     if (where == nullptr) where = w.split->waiting_at;
-    if (listed++ < kMaxListed) message += "\n  " + describe(w);
   }
-  if (listed > kMaxListed) message += "\n  … and " + std::to_string(listed - kMaxListed) + " more";
   if (const std::string found = cycle(); !found.empty()) message += "\n  cycle of waits: " + found;
   cluster_.launch_.fault(ReportKind::deadlock, where, message);
 }

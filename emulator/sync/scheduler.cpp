@@ -39,6 +39,10 @@ ClusterStatus Cluster::run(std::uint64_t slice) {
   return ClusterStatus::running;
 }
 
+void Cluster::give_up(std::string_view reason) {
+  DeadlockReport(*this).raise(reason);
+}
+
 void Cluster::check_budgets() {
   const std::uint64_t total =
       launch_.warp_instructions.fetch_add(executed_ - accounted_) + (executed_ - accounted_);
@@ -52,13 +56,15 @@ void Cluster::check_budgets() {
   if (options.instruction_budget != 0 && total > options.instruction_budget)
     launch_.fault(ReportKind::budget_exceeded, nullptr,
                   "the launch executed more than its budget of " +
-                      std::to_string(options.instruction_budget) + " warp-instructions");
+                      std::to_string(options.instruction_budget) + " warp-instructions" +
+                      DeadlockReport(*this).waiters());
   if (options.time_budget_seconds > 0) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - launch_.start;
     if (elapsed.count() > options.time_budget_seconds)
       launch_.fault(ReportKind::budget_exceeded, nullptr,
                     "the launch ran longer than its budget of " +
-                        std::to_string(options.time_budget_seconds) + " s");
+                        std::to_string(options.time_budget_seconds) + " s" +
+                        DeadlockReport(*this).waiters());
   }
 }
 
@@ -336,9 +342,9 @@ bool Cluster::resolve_stall() {
   }
   if (slept) return false;  // it may wait for another cluster
   ++stalls_;
-  if (stalls_ > kDeadlockStalls + (polled ? 1000u : 0u)) {
-    DeadlockReport(*this).raise();
-  }
+  constexpr std::string_view kStuck =
+      "no thread of the cluster can go on and nothing asynchronous is pending";
+  if (stalls_ > kDeadlockStalls + (polled ? 1000u : 0u)) DeadlockReport(*this).raise(kStuck);
   if (polled) return true;
   bool woken = false;
   for_splits([&](Split& split) {
@@ -347,7 +353,7 @@ bool Cluster::resolve_stall() {
     split.timed_out = true;
     woken = true;
   });
-  if (!woken) DeadlockReport(*this).raise();
+  if (!woken) DeadlockReport(*this).raise(kStuck);
   return true;
 }
 

@@ -11,7 +11,7 @@
 #include "device/driver_table.hpp"
 #include "device/emulated_gpu.hpp"
 #include "jfa/error.hpp"
-#include "tma/tensor_map.hpp"
+#include "ptxemu/tensor_map.hpp"
 
 namespace jfa::device {
 namespace {

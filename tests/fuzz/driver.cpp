@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,7 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-constexpr int kMutationsPerFile = 2000;
 constexpr std::size_t kLongestInput = 4096;
 
 using Bytes = std::vector<std::uint8_t>;
@@ -94,10 +94,11 @@ class Mutator {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER\n", argv[0]);
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: %s CORPUS_FOLDER [MUTATIONS_PER_FILE]\n", argv[0]);
     return 2;
   }
+  const int mutations = argc == 3 ? std::atoi(argv[2]) : 2000;
   const std::vector<Bytes> corpus = read_corpus(argv[1]);
   if (corpus.empty()) {
     std::fprintf(stderr, "%s: the corpus is empty\n", argv[1]);
@@ -107,11 +108,11 @@ int main(int argc, char** argv) {
   int runs = 0;
   for (const Bytes& input : corpus) {
     LLVMFuzzerTestOneInput(input.data(), input.size());
-    for (int i = 0; i < kMutationsPerFile; ++i) {
+    for (int i = 0; i < mutations; ++i) {
       const Bytes mutated = mutator.mutate(input);
       LLVMFuzzerTestOneInput(mutated.data(), mutated.size());
     }
-    runs += 1 + kMutationsPerFile;
+    runs += 1 + mutations;
   }
   std::printf("%d inputs\n", runs);
   return 0;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,6 @@ class Case:
     tolerance: float = 0.0  #: absolute
     cluster: int = 1
     shared_bytes: int = 0
-    #: Arguments that a mutation may replace.
-    maps: dict[str, TensorMap] = field(default_factory=dict)
 
 
 def _rng() -> np.random.Generator:
@@ -200,6 +198,40 @@ def warp_tiles() -> Case:
     )
 
 
+def token_passing() -> Case:
+    ctas = 4
+    x = _rng().standard_normal((ctas, 64)).astype(F32)
+    return Case(
+        {
+            "x": Input(x),
+            "sums": Output(x.shape, F32),
+            "flags": Input(np.zeros(ctas + 2, np.uint32), writable=True),
+        },
+        ["x", "sums", "flags"],
+        grid=[ctas],
+        block=64,
+        expected={"sums": x.cumsum(axis=0)},
+        tolerance=1e-5,
+    )
+
+
+def changed_map() -> Case:
+    x = _rng().standard_normal((32, 32)).astype(F32)
+    return Case(
+        {
+            "x": Input(x),
+            "elsewhere": Input(np.zeros_like(x)),
+            "changed": Input(np.zeros(16, np.uint64), writable=True),
+            "out": Output(x.shape, F32),
+            "map": TensorMap("elsewhere", (32, 32), MAP_F32),
+        },
+        ["map", "x", "changed", "out"],
+        grid=[1],
+        block=32,
+        expected={"out": x},
+    )
+
+
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: function
     for function in (
@@ -213,5 +245,7 @@ CASES: dict[str, Callable[[], Case]] = {
         ping_pong,
         last_block,
         warp_tiles,
+        token_passing,
+        changed_map,
     )
 }

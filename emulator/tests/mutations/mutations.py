@@ -17,6 +17,8 @@ class Mutation:
     new: str
     kinds: tuple[str, ...]  #: name the bug: every run must report at least one of these
     also: tuple[str, ...] = ()  #: consequences that may be reported besides
+    #: Besides the text: other boxes of the host's tensor maps.
+    boxes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 RACE, FENCE, UNINITIALISED = "data race", "missing fence", "uninitialised data"
@@ -196,6 +198,32 @@ MUTATIONS = [
         "tma_store(&out, 0, tile * kTile, changed);",
         "tma_store(&out, 0, tile * kTile, changed + 4);",
         (MISALIGNED, BOUNDS),
+    ),
+    Mutation(
+        "box one row too low",
+        "tma_ring",
+        "",
+        "",
+        (DEADLOCK,),
+        boxes=(("in", (31, 32)),),
+    ),
+    Mutation(
+        "box one row too high",
+        "tma_ring",
+        "",
+        "",
+        (DEADLOCK, RACE, REUSE, BARRIER),
+        also=(BOUNDS, UNINITIALISED, PENDING),
+        boxes=(("in", (33, 32)),),
+    ),
+    Mutation(
+        "stored box one row too high",
+        "tma_ring",
+        "",
+        "",
+        (BOUNDS, RACE, UNINITIALISED, BARRIER),
+        also=(REUSE,),
+        boxes=(("out", (33, 32)),),
     ),
     # --- Bulk copies
     Mutation(
@@ -470,6 +498,13 @@ MUTATIONS = [
         "  cluster_arrive_relaxed();\n  cluster_wait();\n  const float other",
         (RACE,),
     ),
+    Mutation(
+        "exit while the peer reads",
+        "cluster_exchange",
+        "  cluster_arrive();\n  cluster_wait();\n  row[thread] = 0.0f;\n",
+        "",
+        (BOUNDS, RACE),
+    ),
     # --- Named barriers
     Mutation(
         "no wait for the drained buffer",
@@ -501,7 +536,45 @@ MUTATIONS = [
         (BARRIER, RACE),
         also=(UNINITIALISED, DEADLOCK),
     ),
+    # --- Tensor maps made on the device
+    Mutation(
+        "no fence of the map's proxy",
+        "changed_map",
+        "    map_acquire(changed);\n",
+        "",
+        (FENCE,),
+    ),
     # --- Global memory and warps
+    Mutation(
+        "flag polled without acquire",
+        "token_passing",
+        "load_acquire(flags",
+        "load_relaxed(flags",
+        (RACE,),
+    ),
+    Mutation(
+        "flag released to the own CTA only",
+        "token_passing",
+        "store_release(flags",
+        "store_release_cta(flags",
+        (RACE,),
+    ),
+    Mutation(
+        "flag set one too far",
+        "token_passing",
+        "flags + turn + 1, 1",
+        "flags + turn + 2, 1",
+        (DEADLOCK,),
+        also=(RACE, UNINITIALISED),
+    ),
+    Mutation(
+        "barrier executed by a part of a warp",
+        "last_block",
+        "  __syncthreads();\n  if (last",
+        "  if (thread < 100) __syncthreads();\n  if (last",
+        (DIVERGENCE, RACE),
+        also=(UNINITIALISED,),
+    ),
     Mutation(
         "no __threadfence before the counter",
         "last_block",

@@ -73,6 +73,57 @@ TEST(Deadlock, NamesBarrierPhaseAndLine) {
   EXPECT_THAT(run.reports(), HasSubstr("1 of 2 arrivals"));
 }
 
+TEST(Deadlock, SleepingPollsThatNothingEndsNameTheAddress) {
+  // Every CTA sleeps until CTA 7 of a grid of 2 sets a flag.
+  LaunchConfig two_ctas;
+  two_ctas.grid = {2, 1, 1};
+  for (const std::uint32_t threads : {1u, 2u}) {
+    DeviceOptions options;
+    options.threads = threads;
+    const auto run = testing::run(testing::kernel(R"(
+    mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 7; @%p1 bra POLL;
+    st.global.u32 [%rd1], 1;
+    POLL: nanosleep.u32 100;
+    ld.acquire.gpu.global.u32 %r2, [%rd1+8]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;)"),
+                                  {0, 0, 0}, 32, 0, options, two_ctas);
+    ASSERT_TRUE(testing::has(run.result, ReportKind::deadlock)) << run.reports();
+    EXPECT_THAT(run.reports(), HasSubstr("it polls 0x"));
+    EXPECT_THAT(run.reports(), HasSubstr("ld at test.ptx:"));
+  }
+}
+
+TEST(Deadlock, SleepingPollsThatAnotherCtaEndsAreNone) {
+  // CTA 1 sets the flag after three million instructions, in which CTA 0 looks more often than the
+  // patience with sleepers allows.
+  LaunchConfig two_ctas;
+  two_ctas.grid = {2, 1, 1};
+  for (const std::uint32_t threads : {1u, 2u}) {
+    DeviceOptions options;
+    options.threads = threads;
+    const auto run = testing::run(testing::kernel(R"(
+    mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra WORK;
+    POLL: nanosleep.u32 100;
+    ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;
+    bra END;
+    WORK: mov.u32 %r3, 0;
+    LOOP: add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 1000000; @%p3 bra LOOP;
+    st.release.gpu.global.u32 [%rd1], 1;
+    END:)"),
+                                  {0}, 32, 0, options, two_ctas);
+    EXPECT_TRUE(run.result.clean()) << run.reports();
+  }
+}
+
+TEST(Budget, NamesWhereThreadsStandAndWhatTheyPoll) {
+  DeviceOptions options;
+  options.instruction_budget = 10000;
+  const auto run = testing::run(testing::kernel(R"(
+    POLL: ld.volatile.global.u32 %r2, [%rd1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;)"),
+                                {0}, 32, 0, options);
+  ASSERT_TRUE(testing::has(run.result, ReportKind::budget_exceeded)) << run.reports();
+  EXPECT_THAT(run.reports(), HasSubstr("it polls 0x"));
+}
+
 TEST(Deadlock, MissingThreadsAtANamedBarrier) {
   const auto run = testing::run(
       testing::kernel("setp.gt.u32 %p1, %r0, 31; @%p1 bra A; bar.sync 1, 64; A: bar.sync 2, 64;"),

@@ -72,6 +72,39 @@ __device__ inline void tma_store(const TensorMap* map, int x, int y, const void*
                "r"(y), "r"(shared_address(source))
                : "memory");
 }
+/// A map in shared memory gets another base address.
+__device__ inline void map_set_address(TensorMap* map, const void* base) {
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(shared_address(map)),
+               "l"(base)
+               : "memory");
+}
+/// A warp copies a map to global memory and releases it to the copy engine.
+__device__ inline void map_publish(TensorMap* target, const TensorMap* source) {
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+          target),
+      "r"(shared_address(source))
+      : "memory");
+}
+__device__ inline void map_acquire(const TensorMap* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+__device__ inline u32 load_acquire(const u32* flag) {
+  u32 value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+__device__ inline u32 load_relaxed(const u32* flag) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+__device__ inline void store_release(u32* flag, u32 value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+__device__ inline void store_release_cta(u32* flag, u32 value) {
+  asm volatile("st.release.cta.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
 __device__ inline void bulk_load(void* target, const void* source, u32 bytes, u64* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(target)),
