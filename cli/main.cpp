@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <new>
 
 #include "commands/commands.hpp"
 
-int main(int argc, char** argv) {
-  using namespace jfa::tool;
+namespace {
+
+using namespace jfa::tool;
+
+int run(int argc, char** argv) {
   CLI::App app("Jagged flash attention: check, measure and explain problems, run on event logs",
                "jfa");
   app.set_version_flag("--version", "jfa " JFA_VERSION);
@@ -34,6 +38,18 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "jfa: {}\n", error.what());
     return kFailure;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int exit_code = run(argc, argv);
+  // A full disk behind a redirection must not look like success.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "jfa: standard output: cannot be written\n");
+    return exit_code == kSuccess ? kFailure : exit_code;
   }
   return exit_code;
 }

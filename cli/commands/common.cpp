@@ -7,9 +7,10 @@ namespace jfa::tool {
 void CommonOptions::add_to(CLI::App& command) {
   command.add_option("--device", device, "cpu, cuda, cuda:N or emulated:ARCH")
       ->capture_default_str();
+  constexpr int kMostThreads = 1024;  // the machine's peak is measured on real threads
   command.add_option("--threads", threads, "CPU threads; 0: all cores")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kMostThreads));
   command.add_flag("--json", json, "Print JSON");
 }
 

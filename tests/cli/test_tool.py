@@ -67,6 +67,19 @@ class TestCommandLine:
         assert finished.returncode == 2
         assert "toaster" in finished.stderr
 
+    def test_threads_beyond_reason_exit_2(self) -> None:
+        finished = run("bench", "--threads", "2000000000", SMALL)
+        assert finished.returncode == 2
+        assert "--threads" in finished.stderr
+
+    def test_output_that_cannot_be_written_exits_1(self) -> None:
+        with Path("/dev/full").open("w") as full:
+            finished = subprocess.run(
+                [TOOL, "check", SMALL], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert finished.returncode == 1
+        assert "standard output: cannot be written" in finished.stderr
+
     def test_help_and_version(self) -> None:
         assert run("--help").returncode == 0
         assert run("run", "--help").returncode == 0
