@@ -1,4 +1,4 @@
-// Times attention steps (see attention_step.cu) without checkers and with all of them, and four
+// Times attention steps (see attention_step.cu) without checkers and with all of them, and eight
 // independent clusters on one and on two threads.
 #include <cstdio>
 #include <ctime>
@@ -72,8 +72,8 @@ int main() {
     for (const std::uint32_t threads : {1u, 2u}) {
       options.threads = threads;
       const std::string name =
-          "4 clusters, " + std::to_string(threads) + " threads" + (checked ? ", all checkers" : "");
-      measure(ptx, name.c_str(), options, 4, 20);
+          "8 clusters, " + std::to_string(threads) + " threads" + (checked ? ", all checkers" : "");
+      measure(ptx, name.c_str(), options, 8, 100);
     }
   }
   return 0;
