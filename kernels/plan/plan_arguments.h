@@ -13,6 +13,9 @@ constexpr int kPlanClasses = kTileClasses + 1;
 constexpr int kMostPlanThreads = 1024;
 constexpr int kMostPlanBlocks = 16;
 constexpr int kPlanChunk = 32;  // sequences that a warp looks at together
+// Sequences share tiles within as many neighbours: warps find the first sequence of a tile by
+// following tiles from the first one of such a section.
+constexpr int kPackSection = 16 * kPlanChunk;
 
 // A tensor of whole numbers with one axis, or none.
 struct IntegerArray {
@@ -79,7 +82,8 @@ constexpr PlanLaunch plan_launch(int batch) {
   launch.blocks = wanted < 1 ? 1 : wanted > most ? most : wanted;
   const int share = quotient(batch, launch.blocks);
   launch.threads = share > 1024 ? kMostPlanThreads : 512;
-  launch.section = quotient(share < 1 ? 1 : share, kPlanChunk) * kPlanChunk;
+  const int step = share > kPackSection ? kPackSection : kPlanChunk;
+  launch.section = quotient(share < 1 ? 1 : share, step) * step;
   if (launch.section > kMostSection) launch.section = kMostSection;
   const int chunks = launch.section / kPlanChunk;
   const int sequence_bytes = 24, chunk_bytes = 12 + kPlanChunk;

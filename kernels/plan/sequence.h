@@ -75,9 +75,6 @@ JFA_HOST_DEVICE constexpr bool follows(const SequenceRows& before, const Sequenc
          next.out_first == before.out_first + before.q_length;
 }
 
-// Sequences share tiles within as many neighbours: warps find the first sequence of a tile by
-// following tiles from the first one of such a section. It divides longer sections of a block.
-constexpr int kPackSection = 16 * kPlanChunk;
 // Longer sequences have tiles of their own: they fill a compute warpgroup.
 constexpr int kPackedLength = 64;
 
