@@ -18,6 +18,9 @@ using namespace nb::literals;
 namespace jfa::python {
 namespace {
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what Python can hand over
+void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+
 Tensor make_tensor(std::uintptr_t data, DType dtype, const std::vector<std::int64_t>& shape,
                    const std::vector<std::int64_t>& strides) {
   Tensor tensor;
@@ -26,7 +29,7 @@ Tensor make_tensor(std::uintptr_t data, DType dtype, const std::vector<std::int6
                           std::to_string(strides.size()) +
                           " strides; a tensor has 1 to 4 dimensions and one stride for each");
   }
-  tensor.data = reinterpret_cast<void*>(data);  // NOLINT: an address is what Python can hand over
+  tensor.data = pointer(data);
   tensor.dtype = dtype;
   tensor.rank = static_cast<int>(shape.size());
   std::copy(shape.begin(), shape.end(), tensor.shape.begin());
@@ -178,7 +181,28 @@ void bind_execution(nb::module_& module) {
       .def(
           "use_openmp", [](Execution& execution) { execution.run_on_threads = openmp_threads(); },
           "Run on the OpenMP threads of this process, which are PyTorch's, if there are any.")
-      .def_rw("strict_isolation", &Execution::strict_isolation);
+      .def_rw("strict_isolation", &Execution::strict_isolation)
+      .def_rw("sm_margin", &Execution::sm_margin)
+      .def_prop_rw(
+          "stream",
+          [](const Execution& execution) {
+            return reinterpret_cast<std::uintptr_t>(execution.stream);
+          },
+          [](Execution& execution, std::uintptr_t stream) { execution.stream = pointer(stream); })
+      .def(
+          "use_workspace",
+          [](Execution& execution, std::uintptr_t memory, std::size_t bytes) {
+            execution.workspace = pointer(memory);
+            execution.workspace_bytes = bytes;
+          },
+          "memory"_a, "bytes"_a, "Scratch for the next call in place of memory of the library.")
+      .def(
+          "use_plan_memory",
+          [](Execution& execution, std::uintptr_t memory, std::size_t bytes) {
+            execution.plan_memory = pointer(memory);
+            execution.plan_memory_bytes = bytes;
+          },
+          "memory"_a, "bytes"_a, "Where make_plan puts a plan.");
 }
 
 }  // namespace

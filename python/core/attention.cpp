@@ -1,8 +1,12 @@
 // Plans and the calls. All of them run without the GIL.
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
+#include <utility>
+
 #include "bindings.hpp"
 #include "jfa/jfa.hpp"
+#include "jfa/runtime.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,10 +44,69 @@ void bind_plan(nb::module_& module) {
              "args"_a, "execution"_a, WithoutGil());
 }
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what Python can hand over
+void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+// A call that differs from one seen before in addresses alone; it goes through the same checks.
+class PreparedForward {
+ public:
+  PreparedForward(ForwardArgs args, Execution execution, Plan plan)
+      : args_(std::move(args)), execution_(std::move(execution)), plan_(std::move(plan)) {}
+
+  void run(std::uintptr_t q, std::uintptr_t k, std::uintptr_t v, std::uintptr_t q_offsets,
+           std::uintptr_t kv_offsets, std::uintptr_t out, std::uintptr_t lse, std::uintptr_t stream,
+           std::uintptr_t workspace, std::size_t workspace_bytes) const {
+    ForwardArgs args = args_;
+    args.q.data = pointer(q);
+    args.k.data = pointer(k);
+    args.v.data = pointer(v);
+    if (args.q_sequences.offsets.present()) args.q_sequences.offsets.data = pointer(q_offsets);
+    if (args.kv_sequences.offsets.present()) args.kv_sequences.offsets.data = pointer(kv_offsets);
+    args.out.data = pointer(out);
+    if (args.lse.present()) args.lse.data = pointer(lse);
+    Execution execution = execution_;
+    execution.stream = pointer(stream);
+    execution.workspace = pointer(workspace);
+    execution.workspace_bytes = workspace_bytes;
+    attention_forward(args, execution, &plan_);
+  }
+
+ private:
+  ForwardArgs args_;
+  Execution execution_;
+  Plan plan_;
+};
+
+void bind_devices(nb::module_& module) {
+  nb::class_<PreparedForward>(module, "PreparedForward")
+      .def(nb::init<ForwardArgs, Execution, Plan>(), "args"_a, "execution"_a, "plan"_a)
+      .def("run", &PreparedForward::run, WithoutGil());
+  module.def("plan_bytes", &plan_bytes, "args"_a, "execution"_a);
+  module.def(
+      "forward_workspace_bytes",
+      [](const ForwardArgs& args, const Execution& execution, const Plan* plan) {
+        return forward_workspace_bytes(args, execution, plan != nullptr ? *plan : Plan());
+      },
+      "args"_a, "execution"_a, "plan"_a.none() = nb::none());
+  module.def(
+      "register_host",
+      [](const Device& device, std::uintptr_t memory, std::size_t bytes) {
+        runtime::open(device).register_host(pointer(memory), bytes);
+      },
+      "device"_a, "memory"_a, "bytes"_a, "Lets a PTX machine reach memory of this process.");
+  module.def(
+      "unregister_host",
+      [](const Device& device, std::uintptr_t memory) {
+        runtime::open(device).unregister_host(pointer(memory));
+      },
+      "device"_a, "memory"_a);
+}
+
 }  // namespace
 
 void bind_attention(nb::module_& module) {
   bind_plan(module);
+  bind_devices(module);
   module.def("attention_forward", &attention_forward, "args"_a, "execution"_a,
              "plan"_a.none() = nb::none(), WithoutGil());
   module.def("attention_backward", &attention_backward, "args"_a, "execution"_a,

@@ -15,6 +15,7 @@ from jfa._core import (
     Unsupported,
 )
 from jfa._core import version as __version__
+from jfa._devices import emulated
 from jfa._operators import offsets_from_lengths
 from jfa._plan import Plan
 from jfa.attention import jagged_attention, plan, reference_attention
@@ -51,6 +52,7 @@ __all__ = [
     "causal",
     "check",
     "dense_bias",
+    "emulated",
     "full",
     "hstu",
     "intervals",

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jfa import _core, _plan
-from jfa._arguments import DIFFERENTIABLE, SCHEMA, Arguments, fill, view
+from jfa import _core, _devices, _plan, _prepared
+from jfa._arguments import DIFFERENTIABLE, SCHEMA, Arguments, fill, tensors_of, view
 
 _COUNT = len(Arguments._fields)
 
@@ -46,24 +46,8 @@ def _names_of_this_package() -> Iterator[None]:
         raise type(error)(message) from None
 
 
-def execution_on(device: torch.device, threads: int, strict_isolation: bool) -> _core.Execution:
-    """Where a call on tensors of ``device`` runs. GPU engines plug in here."""
-    if device.type != "cpu":
-        raise _core.Unsupported(
-            f"q: on {device}, but only CPU tensors are supported, the GPU engine is not there yet; "
-            "move q, k, v, offsets and biases with .cpu()"
-        )
-    execution = _core.Execution()
-    execution.device = _core.parse_device(str(device))
-    execution.threads = threads if threads > 0 else torch.get_num_threads()
-    if execution.threads <= torch.get_num_threads():  # more would be new threads for good
-        execution.use_openmp()
-    execution.strict_isolation = strict_isolation
-    return execution
-
-
 def _execution(a: Arguments) -> _core.Execution:
-    return execution_on(a.q.device, a.threads, a.strict_isolation)
+    return _devices.execution_on(a.q.device, a.threads, a.strict_isolation)
 
 
 # ------------------------------------------------------------------------------------------ forward
@@ -109,9 +93,41 @@ def _forward(*flat: Any) -> tuple[Tensor, Tensor]:
     with _names_of_this_package():
         if a.reference:
             _core.reference_forward(call)
-        else:
+        elif not _devices.on_device(a.q.device):
             _core.attention_forward(call, execution, _plan_of(a))
+        else:
+            _forward_on_device(a, call, execution, out, lse)
     return out, lse
+
+
+def _forward_on_device(
+    a: Arguments, call: _core.ForwardArgs, execution: _core.Execution, out: Tensor, lse: Tensor
+) -> None:
+    """On PyTorch's current stream, in memory of PyTorch's allocator, without waiting."""
+    entry = None if a.plan is None else _plan.entry(a.plan)
+    plan = None if entry is None else entry.plan
+    workspace = None
+    size = _core.forward_workspace_bytes(call, execution, plan)
+    if size > 0:
+        workspace, address = _devices.memory_on(a.q.device, size)
+        execution.use_workspace(address, size)
+    plan_memory = None if entry is None else entry.used_on(execution.stream)
+    with _devices.reachable(execution, (*tensors_of(a).values(), out, lse, workspace, plan_memory)):
+        _core.attention_forward(call, execution, plan)
+
+
+def prepare(a: Arguments, out: Tensor, lse: Tensor) -> _prepared.Prepared:
+    """The call that gave ``out`` and ``lse`` on a device, for its repetitions."""
+    execution = _execution(a)
+    call = fill(_core.ForwardArgs(), a)
+    call.out = view("out", out)
+    if a.activation == "softmax":
+        call.lse = view("lse", lse)
+    plan = _plan_of(a)
+    assert plan is not None
+    workspace = _core.forward_workspace_bytes(call, execution, plan)
+    prepared = _core.PreparedForward(call, execution, plan)
+    return _prepared.Prepared(prepared, tuple(out.shape), tuple(lse.shape), workspace)
 
 
 def _forward_fake(*flat: Any) -> tuple[Tensor, Tensor]:
@@ -119,7 +135,7 @@ def _forward_fake(*flat: Any) -> tuple[Tensor, Tensor]:
 
 
 def _plan_of(a: Arguments) -> _core.Plan | None:
-    return None if a.plan is None else _plan.resolve(a.plan)
+    return None if a.plan is None else _plan.entry(a.plan).plan
 
 
 # ----------------------------------------------------------------------------------------- backward
@@ -233,8 +249,17 @@ class _BackwardFunction(torch.autograd.Function):
 
 def _make_plan(*flat: Any) -> Tensor:
     a = Arguments(*flat)
+    execution = _execution(a)
+    call = fill(_core.AttentionArgs(), a)
+    memory = None
     with _names_of_this_package():
-        return _plan.register(_core.make_plan(fill(_core.AttentionArgs(), a), _execution(a)))
+        if _devices.on_device(a.q.device):
+            size = _core.plan_bytes(call, execution)
+            memory, address = _devices.memory_on(a.q.device, size)
+            execution.use_plan_memory(address, size)
+        with _devices.reachable(execution, (*tensors_of(a).values(), memory)):
+            plan = _core.make_plan(call, execution)
+    return _plan.register(plan, memory, execution.stream)
 
 
 def _make_plan_fake(*flat: Any) -> Tensor:
@@ -242,7 +267,8 @@ def _make_plan_fake(*flat: Any) -> Tensor:
 
 
 def _offsets_from_lengths(lengths: Tensor) -> Tensor:
-    execution_on(lengths.device, 0, False)
+    if lengths.device.type != "cpu":  # the values are checked where the offsets are used
+        return torch.nn.functional.pad(lengths.cumsum(0, dtype=lengths.dtype), (1, 0))
     offsets = _offsets_from_lengths_fake(lengths)
     with _names_of_this_package():
         _core.offsets_from_lengths(view("lengths", lengths), view("offsets", offsets))

@@ -10,14 +10,32 @@ from __future__ import annotations
 import itertools
 import weakref
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from jfa import _core
 
-_plans: dict[int, _core.Plan] = {}
+
+@dataclass
+class Entry:
+    """A plan, and on devices the memory that it lies in and the stream that it was made on."""
+
+    plan: _core.Plan
+    memory: Tensor | None
+    stream: int
+    prepared: dict[Any, Any] = field(default_factory=dict)  # calls, see jfa._prepared
+
+    def used_on(self, stream: int) -> Tensor | None:
+        """The memory, kept until the work that is now in ``stream`` has been done."""
+        if self.memory is not None and self.memory.is_cuda and stream != self.stream:
+            self.memory.record_stream(torch.cuda.current_stream(self.memory.device))
+        return self.memory
+
+
+_plans: dict[int, Entry] = {}
 _keys = itertools.count(1)
 
 
@@ -32,27 +50,35 @@ class Plan:
     @property
     def statistics(self) -> _core.PlanStatistics:
         """Tiles, packing, fill and skipped work; ``str()`` of it is for people."""
-        return resolve(self.handle).statistics()
+        return entry(self.handle).plan.statistics()
 
     def __repr__(self) -> str:
         return f"jfa.Plan({str(self.statistics).strip()})"
 
 
-def register(plan: _core.Plan) -> Tensor:
+def entry_of(plan: Plan) -> Entry:
+    """The same as ``entry(plan.handle)``, which reads a tensor, but for the first time."""
+    found: Entry | None = plan.__dict__.get("_entry")
+    if found is None:
+        found = plan.__dict__["_entry"] = entry(plan.handle)
+    return found
+
+
+def register(plan: _core.Plan, memory: Tensor | None, stream: int) -> Tensor:
     """The handle of ``plan``."""
     key = next(_keys)
-    memory = array("q", [key])
-    _plans[key] = plan
-    weakref.finalize(memory, _plans.pop, key, None).atexit = False
-    return torch.frombuffer(memory, dtype=torch.int64)
+    numbers = array("q", [key])
+    _plans[key] = Entry(plan, memory, stream)
+    weakref.finalize(numbers, _plans.pop, key, None).atexit = False
+    return torch.frombuffer(numbers, dtype=torch.int64)
 
 
-def resolve(handle: Tensor) -> _core.Plan:
-    """The plan behind ``handle``."""
-    plan = _plans.get(int(handle))
-    if plan is None:
+def entry(handle: Tensor) -> Entry:
+    """What ``handle`` stands for."""
+    found = _plans.get(int(handle))
+    if found is None:
         raise _core.InvalidArgument(
             "plan: its memory is gone, this is a copy of the handle; keep the jfa.Plan that "
             "jfa.plan returned alive and pass that"
         )
-    return plan
+    return found

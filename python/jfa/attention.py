@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 from typing_extensions import Unpack
 
-from jfa import _nested, _operators
+from jfa import _nested, _operators, _plan, _prepared
 from jfa._arguments import Arguments, tensors_of
 from jfa._core import InvalidArgument, InvalidType, Unsupported
 from jfa._plan import Plan
@@ -141,6 +141,15 @@ def jagged_attention(
     Raises:
         ValueError, TypeError, NotImplementedError: naming the argument, before any work.
     """
+    key = entry = None
+    if plan is not None and not torch.compiler.is_compiling() and type(plan) is Plan:
+        entry = _plan.entry_of(plan)
+        if entry.memory is not None:
+            key = _prepared.key_of(q, k, v, q_offsets, kv_offsets, options)
+            prepared = None if key is None else entry.prepared.get(key)
+            if prepared is not None:
+                out, lse = _prepared.run(entry, prepared, q, k, v, q_offsets, kv_offsets)
+                return (out, lse) if return_lse else out
     arguments = _collect(q, k, v, q_offsets, kv_offsets, **options)._replace(
         plan=None if plan is None else _of_type("plan", plan, Plan, "a jfa.Plan").handle,
         threads=_thread_count(threads),
@@ -148,6 +157,8 @@ def jagged_attention(
     if deterministic is not None:
         _of_type("deterministic", deterministic, bool, "True, False or None")
     out, lse = _operators.forward(*arguments, deterministic)
+    if key is not None and entry is not None:
+        _prepared.keep(entry, key, lambda: _operators.prepare(arguments, out, lse))
     if q.is_nested:
         out = _nested.like(q, out)
     return (out, lse) if return_lse else out
@@ -419,7 +430,7 @@ def _refuse_forward_mode(q: Tensor, k: Tensor, v: Tensor, bias: Bias) -> None:
 
 def _check_devices(arguments: Arguments) -> None:
     for name, tensor in tensors_of(arguments).items():
-        if tensor.device != arguments.q.device:
+        if tensor.device != arguments.q.device and name != "plan":
             raise InvalidArgument(
                 f"{name}: on {tensor.device} but q on {arguments.q.device}; move it with "
                 f".to({str(arguments.q.device)!r})"

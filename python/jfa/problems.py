@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import torch
-
 from jfa._core import CheckReport, Problem, parse_problem, problem_notation
 from jfa._core import check as _check
-from jfa._operators import execution_on
+from jfa._devices import execution_named
 
 __all__ = ["CheckReport", "Problem", "check", "parse_problem", "problem_notation"]
 
@@ -21,4 +19,4 @@ def check(
     coordinate. Raises ValueError that marks the place in a line that cannot be read.
     """
     parsed = parse_problem(problem) if isinstance(problem, str) else problem
-    return _check(parsed, execution_on(torch.device(device), threads or 0, False))
+    return _check(parsed, execution_named(device, threads or 0))
