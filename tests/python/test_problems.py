@@ -43,8 +43,8 @@ def test_parse_and_print() -> None:
 def test_bad_line() -> None:
     with pytest.raises(ValueError, match=r"mask"):
         jfa.parse_problem("fwd fp32 d=64 h=2 mask=triangle q=3")
-    with pytest.raises(NotImplementedError, match=r"GPU engine"):
-        jfa.check("fwd fp32 d=8 h=1 q=3", device="cuda")
+    with pytest.raises(ValueError, match=r"emulated:sm_90a"):
+        jfa.check("fwd fp32 d=8 h=1 q=3", device="tpu")
 
 
 def test_notation_is_documented() -> None:
