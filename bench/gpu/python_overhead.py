@@ -57,6 +57,7 @@ def measure(device: torch.device, host: bool) -> None:
         prepared = _plan.entry_of(plan).prepared
         for key, value in prepared.items():
             prepared[key] = value._replace(call=NoLaunch())
+        _plan.entry_of(plan).last = None
         # Nothing is registered with the PTX machine.
         _devices.reachable = lambda *_: nullcontext()  # type: ignore[assignment]
         _devices.execution_on = lambda *_: None  # type: ignore[assignment]

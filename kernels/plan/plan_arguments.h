@@ -73,12 +73,12 @@ struct PlanLaunch {
 
 constexpr PlanLaunch plan_launch(int batch) {
   // Measured on an H200: blocks that are alone on their multiprocessor, threads for their chunks.
-  constexpr int kSequencesOfBlock = 96;
+  constexpr int kSequencesOfBlock = 64;
   constexpr int kMostSection = 7680;  // that fit 227 KiB of shared memory
   PlanLaunch launch;
   const auto quotient = [](int a, int b) { return (a + b - 1) / b; };
   const int wanted = quotient(batch, kSequencesOfBlock);
-  const int most = batch > 8 * 1024 ? kMostPlanBlocks : 8;
+  const int most = batch > 512 ? kMostPlanBlocks : 8;  // more than 8 wait for a free GPC
   launch.blocks = wanted < 1 ? 1 : wanted > most ? most : wanted;
   const int share = quotient(batch, launch.blocks);
   launch.threads = share > 1024 ? kMostPlanThreads : 512;

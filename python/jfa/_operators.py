@@ -116,18 +116,20 @@ def _forward_on_device(
         _core.attention_forward(call, execution, plan)
 
 
-def prepare(a: Arguments, out: Tensor, lse: Tensor) -> _prepared.Prepared:
-    """The call that gave ``out`` and ``lse`` on a device, for its repetitions."""
+def prepare(a: Arguments, out: Tensor, lse: Tensor | None) -> _prepared.Prepared:
+    """The call that gave ``out`` and ``lse`` on a device, for its repetitions; without ``lse`` they
+    compute none.
+    """
     execution = _execution(a)
     call = fill(_core.ForwardArgs(), a)
     call.out = view("out", out)
-    if a.activation == "softmax":
+    if a.activation == "softmax" and lse is not None:
         call.lse = view("lse", lse)
     plan = _plan_of(a)
     assert plan is not None
     workspace = _core.forward_workspace_bytes(call, execution, plan)
     prepared = _core.PreparedForward(call, execution, plan)
-    return _prepared.Prepared(prepared, tuple(out.shape), tuple(lse.shape), workspace)
+    return _prepared.Prepared(prepared, out.shape, None if lse is None else lse.shape, workspace)
 
 
 def _forward_fake(*flat: Any) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,7 @@ class Entry:
     memory: Tensor | None
     stream: int
     prepared: dict[Any, Any] = field(default_factory=dict)  # calls, see jfa._prepared
+    last: tuple[Any, Any] | None = None  # of them
 
     def used_on(self, stream: int) -> Tensor | None:
         """The memory, kept until the work that is now in ``stream`` has been done."""

@@ -9,7 +9,7 @@ Both ways launch the same kernel with the same arguments.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -29,7 +29,7 @@ _enabled = os.environ.get("JFA_CHECK", "") in ("", "0")
 class Prepared(NamedTuple):
     call: _core.PreparedForward
     out_shape: tuple[int, ...]
-    lse_shape: tuple[int, ...]
+    lse_shape: tuple[int, ...] | None  # None: the caller wants none
     workspace: int  # bytes
 
 
@@ -42,6 +42,7 @@ def key_of(
     v: Tensor,
     q_offsets: Tensor | None,
     kv_offsets: Tensor | None,
+    return_lse: bool,
     options: Mapping[str, Any],
 ) -> Key | None:
     """What, beside addresses, a call depends on; None if it must take the long way."""
@@ -82,6 +83,7 @@ def key_of(
         activation,
         scale,
         isolation,
+        return_lse,
     )
 
 
@@ -112,10 +114,12 @@ def run(
     v: Tensor,
     q_offsets: Tensor | None,
     kv_offsets: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """``out`` and ``lse`` of a call whose key led to ``prepared``."""
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The result of a call whose key led to ``prepared``."""
     out = q.new_empty(prepared.out_shape)
-    lse = q.new_empty(prepared.lse_shape, dtype=torch.float32)
+    lse = None
+    if prepared.lse_shape is not None:
+        lse = q.new_empty(prepared.lse_shape, dtype=torch.float32)
     device = q.device
     stream = _devices.stream_of(device)
     workspace, address = None, 0
@@ -132,7 +136,7 @@ def run(
         0 if q_offsets is None else q_offsets.data_ptr(),
         0 if kv_offsets is None else kv_offsets.data_ptr(),
         out.data_ptr(),
-        lse.data_ptr(),
+        0 if lse is None else lse.data_ptr(),
         stream,
         address,
         prepared.workspace,
@@ -144,11 +148,23 @@ def run(
         tensors = (q, k, v, q_offsets, kv_offsets, out, lse, workspace, entry.memory)
         with _devices.reachable(execution, tensors):
             prepared.call.run(*arguments)
-    return out, lse
+    return out if lse is None else (out, lse)
 
 
-def keep(entry: Entry, key: Key, make: Callable[[], Prepared]) -> None:
-    """Prepares the calls with this key."""
+def find(entry: Entry, key: Key) -> Prepared | None:
+    """What was kept for ``key``. Most often that is the last one: to compare takes less time than
+    to hash.
+    """
+    if entry.last is not None and entry.last[0] == key:
+        prepared: Prepared = entry.last[1]
+        return prepared
+    found: Prepared | None = entry.prepared.get(key)
+    if found is not None:
+        entry.last = (key, found)
+    return found
+
+
+def keep(entry: Entry, key: Key, prepared: Prepared) -> None:
     if len(entry.prepared) >= _MOST_KEYS:
         entry.prepared.clear()
-    entry.prepared[key] = make()
+    entry.prepared[key] = prepared

@@ -145,11 +145,10 @@ def jagged_attention(
     if plan is not None and not torch.compiler.is_compiling() and type(plan) is Plan:
         entry = _plan.entry_of(plan)
         if entry.memory is not None:
-            key = _prepared.key_of(q, k, v, q_offsets, kv_offsets, options)
-            prepared = None if key is None else entry.prepared.get(key)
+            key = _prepared.key_of(q, k, v, q_offsets, kv_offsets, return_lse, options)
+            prepared = None if key is None else _prepared.find(entry, key)
             if prepared is not None:
-                out, lse = _prepared.run(entry, prepared, q, k, v, q_offsets, kv_offsets)
-                return (out, lse) if return_lse else out
+                return _prepared.run(entry, prepared, q, k, v, q_offsets, kv_offsets)
     arguments = _collect(q, k, v, q_offsets, kv_offsets, **options)._replace(
         plan=None if plan is None else _of_type("plan", plan, Plan, "a jfa.Plan").handle,
         threads=_thread_count(threads),
@@ -158,7 +157,8 @@ def jagged_attention(
         _of_type("deterministic", deterministic, bool, "True, False or None")
     out, lse = _operators.forward(*arguments, deterministic)
     if key is not None and entry is not None:
-        _prepared.keep(entry, key, lambda: _operators.prepare(arguments, out, lse))
+        prepared = _operators.prepare(arguments, out, lse if return_lse else None)
+        _prepared.keep(entry, key, prepared)
     if q.is_nested:
         out = _nested.like(q, out)
     return (out, lse) if return_lse else out
@@ -408,7 +408,7 @@ def _flat_rows(timestamps: Tensor | None) -> Tensor | None:
 
 def _autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     device = q.device.type
-    autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    autocast = device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
     if q.dtype == torch.float64 or not autocast:
         return q, k, v
     dtype = torch.get_autocast_dtype(device)
