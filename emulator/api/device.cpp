@@ -85,6 +85,7 @@ class Worker {
       while (advance()) {
       }
     } catch (const exec::Fault&) {
+      launch_.stop.store(true);                // the report has been made
     } catch (const std::exception& problem) {  // e.g. no memory for the registers of a cluster
       launch_.reports->add(ReportKind::illegal_instruction, nullptr,
                            std::string("the emulator cannot go on: ") + problem.what(), nullptr);
@@ -172,7 +173,7 @@ struct Device::Impl {
     if (memory->find(address, bytes) == nullptr)
       throw Error(ErrorKind::invalid_argument, std::string(what) + " of " + std::to_string(bytes) +
                                                    " bytes: " + memory->describe(address));
-    return reinterpret_cast<std::byte*>(address);
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
   }
   void host_wrote(DevicePointer address, std::uint64_t bytes) {
     if (observer) observer->on_host_write(address, bytes);
@@ -319,11 +320,14 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name,
     }
   };
   // Parameters are read-only memory with an address of their own: tensor maps live there.
-  struct ParameterBlock {
+  struct Block {
     mem::GlobalMemory& memory;
     DevicePointer address;
-    ~ParameterBlock() { memory.free(address); }
-  } block{*impl_->memory, impl_->memory->allocate(parameters.size(), "kernel parameters", true)};
+    ~Block() { memory.free(address); }
+  };
+  const Block block{*impl_->memory,
+                    impl_->memory->allocate(parameters.size(), "kernel parameters", true)};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are host addresses
   launch.parameters = reinterpret_cast<std::byte*>(block.address);
   if (!parameters.empty()) std::memcpy(launch.parameters, parameters.data(), parameters.size());
   impl_->reports.begin(kernel, impl_->options.max_reports);

@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       config.dynamic_shared_bytes = 4096;
       (void)device.launch_packed(module, name, config, parameters);
     }
-  } catch (const Error&) {
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     // Refused with a message: right.
   }
   return 0;

@@ -35,22 +35,29 @@ class Input {
   std::span<const std::uint8_t> bytes_;
 };
 
+// What is refused with a message is right.
+template <typename Action>
+void may_be_refused(Action action) {
+  try {
+    action();
+  } catch (const std::invalid_argument&) {  // NOLINT(bugprone-empty-catch)
+  }
+}
+
 // The runs of a box stay inside its shared bytes, whatever the map says.
 void walk(const TensorMap& map, Input& input) {
   std::array<std::int32_t, kMaxRank> coordinates{};
   for (std::int32_t& coordinate : coordinates) input.take(coordinate);
   const auto shared = input.take<std::uint32_t>();
   for (const Direction direction : {Direction::load, Direction::store}) {
-    try {
+    may_be_refused([&] {
       std::vector<BoxRun> runs;
       const std::uint64_t bytes = box_bytes(map);
       append_box_runs(map, std::span(coordinates).first(map.rank), shared, direction, runs);
       std::uint64_t covered = 0;
       for (const BoxRun& run : runs) covered += run.bytes;
       if (direction == Direction::load ? covered != bytes : covered > bytes) std::abort();
-    } catch (const std::invalid_argument&) {
-      // Refused with a message: right.
-    }
+    });
   }
 }
 
@@ -62,15 +69,9 @@ void decode_bits(Input input) {
     const auto field = static_cast<MapField>(input.take<std::uint8_t>() % 10);
     const unsigned ordinal = input.take<std::uint8_t>();
     const auto value = input.take<std::uint64_t>();
-    try {
-      replace(bits, field, ordinal, value);
-    } catch (const std::invalid_argument&) {
-    }
+    replace(bits, field, ordinal, value);
   }
-  try {
-    walk(decode(bits), input);
-  } catch (const std::invalid_argument&) {
-  }
+  may_be_refused([&] { walk(decode(bits), input); });
 }
 
 void encode_fields(Input input) {
@@ -86,12 +87,11 @@ void encode_fields(Input input) {
   map.swizzle = static_cast<Swizzle>(input.take<std::uint8_t>());
   map.l2_promotion = static_cast<L2Promotion>(input.take<std::uint8_t>());
   map.fill = static_cast<OutOfBoundsFill>(input.take<std::uint8_t>());
-  try {
+  may_be_refused([&] {
     const TensorMap decoded = decode(encode(map));
     if (decoded.rank != map.rank || decoded.address != map.address) std::abort();
     walk(decoded, input);
-  } catch (const std::invalid_argument&) {
-  }
+  });
 }
 
 }  // namespace
