@@ -56,10 +56,11 @@ TLX_DEVICE void pack_operand(OperandA<kOperandColumns>& operand,
 // analysis loses the property at the next loop, and each wgmma waits for four register moves (a
 // fifth of the time of an attention step).
 
-// acc[64, N] = A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with
+// acc[64, N] (+)= A[first_row … + 64, :] · B[N, :]ᵀ, both row-major tiles in shared memory with
 // `kContracted` columns contracted.
 template <typename Element, typename LayoutA, typename LayoutB, u32 kContracted, u32 kColumns>
-TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b) {
+TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_row, u32 tile_b,
+                             bool accumulate = false) {
   const u64 a = LayoutA::k_major(ptx::uniform(tile_a), first_row);
   const u64 b = LayoutB::k_major(ptx::uniform(tile_b), 0);
   constexpr u32 kSteps = kContracted / 16;
@@ -72,12 +73,13 @@ TLX_DEVICE void async_dot_nt(Accumulator<kColumns>& acc, u32 tile_a, u32 first_r
                             b + LayoutB::k_major_step(step + 2),
                             b + LayoutB::k_major_step(step + 3)};
     ptx::Wgmma<kColumns>::template ss4<Element, Major::k, Major::k>(acc.d, steps_a, steps_b,
-                                                                    step > 0);
+                                                                    step > 0 || accumulate);
   }
 #pragma unroll
   for (u32 step = kSteps / 4 * 4; step < kSteps; ++step) {
     ptx::Wgmma<kColumns>::template ss<Element, Major::k, Major::k>(
-        acc.d, a + LayoutA::k_major_step(step), b + LayoutB::k_major_step(step), step > 0);
+        acc.d, a + LayoutA::k_major_step(step), b + LayoutB::k_major_step(step),
+        step > 0 || accumulate);
   }
 }
 

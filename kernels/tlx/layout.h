@@ -46,6 +46,8 @@ TLX_HOST_DEVICE Swizzle widest_swizzle(u32 columns, u32 element_bytes) {
 // operand (columns contracted) or, transposed, as an MN-major one (rows contracted).
 template <typename Element, u32 kRows, u32 kColumns>
 struct TileLayout {
+  static constexpr u32 kRowCount = kRows;
+  static constexpr u32 kColumnCount = kColumns;
   static constexpr u32 kElementBytes = sizeof(Element);
   static constexpr Swizzle kSwizzle = widest_swizzle(kColumns, kElementBytes);
   static constexpr u32 kSpanBytes = static_cast<u32>(kSwizzle);

@@ -65,6 +65,36 @@ TLX_DEVICE void tma_store_5d(const TensorMap& map, u32 source, i32 c0, i32 c1, i
       : "memory");
 }
 
+// cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [dst], [map, {…}],
+// [barrier]; — a box of a plain two-dimensional map: column c0, row c1.
+TLX_DEVICE void tma_load_2d(u32 destination, const TensorMap& map, u32 barrier, i32 c0, i32 c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(destination),
+      "l"(map_address(map)), "r"(barrier), "r"(c0), "r"(c1)
+      : "memory");
+}
+
+// cp.async.bulk.tensor.2d….multicast::cluster [dst], [map, {…}], [barrier], ctas; — the box arrives
+// at `destination` of every CTA whose bit is set in `ctas`, and its bytes at `barrier` there.
+TLX_DEVICE void tma_load_2d_multicast(u32 destination, const TensorMap& map, u32 barrier, i32 c0,
+                                      i32 c1, u16 ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(destination),
+      "l"(map_address(map)), "r"(barrier), "r"(c0), "r"(c1), "h"(ctas)
+      : "memory");
+}
+
+// cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [map, {…}], [src];
+TLX_DEVICE void tma_store_2d(const TensorMap& map, u32 source, i32 c0, i32 c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
+          map_address(map)),
+      "r"(source), "r"(c0), "r"(c1)
+      : "memory");
+}
+
 // cp.async.bulk.commit_group;
 TLX_DEVICE void bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
