@@ -33,6 +33,14 @@ class Prepared(NamedTuple):
     workspace: int  # bytes
 
 
+# Looked up once: a call has microseconds.
+_empty_like = torch.empty_like
+_autocast = torch.is_autocast_enabled
+_grad = torch.is_grad_enabled
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_functorch = torch._C._are_functorch_transforms_active
+
 Key = tuple[Any, ...]
 
 
@@ -48,7 +56,7 @@ def key_of(
     """What, beside addresses, a call depends on; None if it must take the long way."""
     if not (_enabled and type(q) is type(k) is type(v) is Tensor):
         return None
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    if _grad() and (q.requires_grad or k.requires_grad or v.requires_grad):
         return None
     device = q.device
     if k.device != device or v.device != device or _is_watched(device):
@@ -98,12 +106,7 @@ def _key_of_mask(mask: Mask) -> Key | None:
 
 def _is_watched(device: torch.device) -> bool:
     """Whether something of PyTorch wants to see the operator: autocast, a mode, functorch."""
-    return (
-        torch.is_autocast_enabled(device.type)
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._len_torch_function_stack() > 0
-        or torch._C._are_functorch_transforms_active()
-    )
+    return _autocast(device.type) or _dispatch_modes() > 0 or _function_modes() > 0 or _functorch()
 
 
 def run(
@@ -116,7 +119,10 @@ def run(
     kv_offsets: Tensor | None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The result of a call whose key led to ``prepared``."""
-    out = q.new_empty(prepared.out_shape)
+    if prepared.out_shape == q.shape:  # takes half the time of new_empty
+        out = _empty_like(q, memory_format=torch.contiguous_format)
+    else:
+        out = q.new_empty(prepared.out_shape)
     lse = None
     if prepared.lse_shape is not None:
         lse = q.new_empty(prepared.lse_shape, dtype=torch.float32)

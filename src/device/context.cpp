@@ -97,16 +97,21 @@ void Context::unregister_host(void* memory) {
 
 StreamIdentity Context::identity(StreamHandle stream) const {
   StreamIdentity identity;
+  if (stream != nullptr) {  // the default stream cannot be captured
+    constexpr int kCapturing = 1;
+    int status = 0;
+    std::uint64_t capture = 0;
+    call(*state_, "cannot ask for the stream's capture", &Table::stream_capture, stream, &status,
+         &capture, nullptr, nullptr, nullptr);
+    if (status == kCapturing) {
+      // The driver does not tell a stream's number then; its address will do for as long as the
+      // capture lasts.
+      return {reinterpret_cast<std::uintptr_t>(stream), capture};
+    }
+  }
   unsigned long long id = 0;
   call(*state_, "cannot identify the stream", &Table::stream_id, stream, &id);
   identity.id = id;
-  if (stream == nullptr) return identity;  // the default stream cannot be captured
-  constexpr int kCapturing = 1;
-  int status = 0;
-  std::uint64_t capture = 0;
-  call(*state_, "cannot ask for the stream's capture", &Table::stream_capture, stream, &status,
-       &capture, nullptr, nullptr, nullptr);
-  if (status == kCapturing) identity.capture = capture;
   return identity;
 }
 
