@@ -173,7 +173,7 @@ struct Device::Impl {
     if (memory->find(address, bytes) == nullptr)
       throw Error(ErrorKind::invalid_argument, std::string(what) + " of " + std::to_string(bytes) +
                                                    " bytes: " + memory->describe(address));
-    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    return reinterpret_cast<std::byte*>(address);
   }
   void host_wrote(DevicePointer address, std::uint64_t bytes) {
     if (observer) observer->on_host_write(address, bytes);
@@ -327,7 +327,6 @@ LaunchResult Device::launch_packed(const Module& module, std::string_view name,
   };
   const Block block{*impl_->memory,
                     impl_->memory->allocate(parameters.size(), "kernel parameters", true)};
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): device addresses are host addresses
   launch.parameters = reinterpret_cast<std::byte*>(block.address);
   if (!parameters.empty()) std::memcpy(launch.parameters, parameters.data(), parameters.size());
   impl_->reports.begin(kernel, impl_->options.max_reports);

@@ -84,11 +84,9 @@ void Races::on_access(const exec::Access& access) {
 bool Races::stores_same_value(const exec::Access& access, unsigned lane) const {
   const std::span<const ir::Operand> values = access.instruction->list;
   if (access.instruction->category != ir::Category::store || values.empty()) return false;
-  // Device addresses are host addresses. NOLINTBEGIN(performance-no-int-to-ptr)
   const std::byte* target = access.space == ir::Space::shared
                                 ? view_.shared_memory(access.cta).data() + access.addresses[lane]
                                 : reinterpret_cast<const std::byte*>(access.addresses[lane]);
-  // NOLINTEND(performance-no-int-to-ptr)
   const std::byte* registers = view_.registers(access.agent.cta, access.agent.index);
   const std::size_t part = access.bytes / values.size();
   for (std::size_t i = 0; i < values.size(); ++i) {

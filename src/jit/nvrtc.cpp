@@ -26,7 +26,7 @@ std::string line_marker(std::string_view file) {
 
 // "sm_90a" → "90a". Throws InvalidArgument for anything else.
 std::string_view compute_capability(const KernelRequest& request) {
-  std::string_view architecture = request.architecture;
+  const std::string_view architecture = request.architecture;
   if (!architecture.starts_with("sm_") || architecture.size() < 5) {
     throw InvalidArgument(fmt::format(
         "architecture '{}' of kernel {} is malformed; expected sm_90, sm_90a, sm_100a, …",
@@ -97,6 +97,7 @@ class Nvrtc::Program {
 
   int compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;
+    pointers.reserve(options.size());
     for (const std::string& option : options) {
       pointers.push_back(option.c_str());
     }
