@@ -37,7 +37,7 @@ struct OperandChannel {
     // Waits until the next slot is free and arms the bytes of both tiles, whichever CTA loads them.
     [[nodiscard]] TLX_DEVICE Slot acquire() {
       const u32 slot = cursor.slot, full = channel.barriers.full(slot);
-      ptx::mbarrier_wait_cluster(channel.barriers.empty(slot), cursor.parity);
+      ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
       ptx::mbarrier_arrive_expect_tx(full, kSlotBytes);
       cursor.advance();
       const u32 a = channel.tiles + slot * kSlotBytes;
