@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import math
+import random
 import statistics
 import subprocess
 import tempfile
@@ -171,12 +172,12 @@ def check(driver: Driver, kernel: ctypes.c_void_p, step: Step, m: int, n: int, k
 
 
 def milliseconds(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median time of each, all in turn."""
+    """Median time of each, all in turn, in a new order every round."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
-        for name, call in calls.items():
+        for name, call in random.sample(list(calls.items()), len(calls)):
             start, end = (
                 torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
                 for _ in range(2)
@@ -245,7 +246,7 @@ def main() -> None:
 C = A · Bᵀ, M = N = K = {size}, bfloat16 with float32 accumulation, normally distributed inputs.
 {device} PyTorch {torch.__version__}; {options.commit}.
 Command: `python3 bench/gpu/gemm_ladder.py`. Medians of {options.rounds} rounds in which all but the
-naive step run in turn.
+naive step run in turn, in random order.
 
 """ + "\n".join(lines)
     print(report)

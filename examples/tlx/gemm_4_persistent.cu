@@ -13,7 +13,7 @@ namespace jfa::examples {
 
 using namespace jfa::tlx;
 
-constexpr u32 kRows = 128, kColumns = 256, kDepth = 64, kStages = 4, kCtas = 2, kBand = 8;
+constexpr u32 kRows = 128, kColumns = 256, kDepth = 64, kStages = 4, kCtas = 2, kBand = 4;
 constexpr u32 kGroups = kRows / 64;
 using Budget = RoleBudget<kGroups>;
 using Ring = OperandChannel<TileLayout<bf16, kRows, kDepth>, TileLayout<bf16, kColumns, kDepth>,
