@@ -30,7 +30,8 @@ using Barriers = NamedBarriers<OutputReady>;
 
 // Boxes of the maps: A and B 64 columns, 128 rows; C 64 columns, 64 rows. Grid: even.
 __global__ void __cluster_dims__(kCtas, 1, 1) __launch_bounds__(Budget::kThreads, 1)
-    gemm_persistent(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+    gemm_persistent(const __grid_constant__ TensorMap a_map,
+                    const __grid_constant__ TensorMap b_map,
                     const __grid_constant__ TensorMap c_map, u32 m, u32 n, u32 k) {
   extern __shared__ __align__(1024) char shared[];
   const u32 base = ptx::shared_address(shared);

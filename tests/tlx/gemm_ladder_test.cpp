@@ -5,21 +5,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "device/available.hpp"
 #include "jfa/runtime.hpp"
+#include "tlx/kernel_folder.hpp"
 
 namespace jfa {
 namespace {
 
-constexpr unsigned kRows = 128, kColumns = 256;            // of a tile
-constexpr unsigned kSharedBytes = 227 * 1024;  // at least what each step needs
+constexpr unsigned kRows = 128, kColumns = 256;  // of a tile
+constexpr unsigned kSharedBytes = 227 * 1024;    // at least what each step needs
 constexpr std::uint16_t kNan = 0x7FC0;
 
 float from_bf16(std::uint16_t bits) {
@@ -41,19 +42,10 @@ unsigned tiles(unsigned extent, unsigned tile) {
 
 class GemmLadder : public ::testing::TestWithParam<const char*> {
  protected:
-  // The examples are no part of the library's kernels: a folder that holds them and the tile
-  // language takes the place of the embedded sources.
   static void SetUpTestSuite() {
-    const auto folder = std::filesystem::temp_directory_path() /
-                        ("gemm_ladder_test." + std::to_string(std::random_device{}()));
-    std::filesystem::create_directories(folder);
-    const std::filesystem::path project = JFA_PROJECT;
-    std::filesystem::copy(project / "kernels" / "tlx", folder / "tlx");
-    std::filesystem::copy(project / "examples" / "tlx", folder / "examples");
-    setenv("JFA_KERNELS", folder.c_str(), 1);
-    folder_ = folder;
+    folder_ = std::make_unique<test::KernelFolder>(std::filesystem::path("examples") / "tlx");
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+  static void TearDownTestSuite() { folder_.reset(); }
 
   void SetUp() override {
     if (const auto reason = test::why_skipped(GetParam(), context_)) GTEST_SKIP() << *reason;
@@ -95,7 +87,7 @@ class GemmLadder : public ::testing::TestWithParam<const char*> {
   }
 
   const runtime::Kernel& kernel(const std::string& file, const std::string& entry) {
-    return context_->kernel("examples/" + file, "jfa::examples::" + entry);
+    return context_->kernel("kernels/" + file, "jfa::examples::" + entry);
   }
 
   static void compare(const Problem& p, const std::vector<std::uint16_t>& c) {
@@ -104,7 +96,8 @@ class GemmLadder : public ::testing::TestWithParam<const char*> {
       for (unsigned column = 0; column < p.n; ++column) {
         double expected = 0;
         for (unsigned i = 0; i < p.k; ++i) {
-          expected += double{from_bf16(p.a[row * p.k + i])} * double{from_bf16(p.b[column * p.k + i])};
+          expected +=
+              double{from_bf16(p.a[row * p.k + i])} * double{from_bf16(p.b[column * p.k + i])};
         }
         const double difference = double{from_bf16(c[row * p.n + column])} - expected;
         ASSERT_FALSE(std::isnan(difference)) << "row " << row << ", column " << column;
@@ -141,26 +134,24 @@ class GemmLadder : public ::testing::TestWithParam<const char*> {
   void expect_grid(const Problem& p, const std::string& file, const std::string& entry,
                    unsigned threads) {
     const auto a = upload(p.a), b = upload(p.b), c = upload(p.c);
-    kernel(file, entry).launch({.grid = {tiles(p.m, kRows), tiles(p.n, kColumns)},
-                                .block = {threads},
-                                .dynamic_shared_bytes = kSharedBytes},
-                               map(a, p.m, p.k, 128), map(b, p.n, p.k, 128), map(c, p.m, p.n, 64),
-                               p.k);
+    kernel(file, entry)
+        .launch({.grid = {tiles(p.m, kRows), tiles(p.n, kColumns)},
+                 .block = {threads},
+                 .dynamic_shared_bytes = kSharedBytes},
+                map(a, p.m, p.k, 128), map(b, p.n, p.k, 128), map(c, p.m, p.n, 64), p.k);
     compare(p, download(c));
   }
 
   void expect_persistent(const Problem& p, unsigned grid) {
     const auto a = upload(p.a), b = upload(p.b), c = upload(p.c);
     kernel("gemm_4_persistent.cu", "gemm_persistent")
-        .launch({.grid = {grid},
-                 .block = {384},
-                 .cluster = {2},
-                 .dynamic_shared_bytes = kSharedBytes},
-                map(a, p.m, p.k, 128), map(b, p.n, p.k, 128), map(c, p.m, p.n, 64), p.m, p.n, p.k);
+        .launch(
+            {.grid = {grid}, .block = {384}, .cluster = {2}, .dynamic_shared_bytes = kSharedBytes},
+            map(a, p.m, p.k, 128), map(b, p.n, p.k, 128), map(c, p.m, p.n, 64), p.m, p.n, p.k);
     compare(p, download(c));
   }
 
-  static inline std::filesystem::path folder_;
+  static inline std::unique_ptr<test::KernelFolder> folder_;
   runtime::Context* context_ = nullptr;
 };
 

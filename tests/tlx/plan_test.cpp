@@ -1,5 +1,5 @@
-// What the tile language decides at compile time, besides layouts: shared-memory plans, ids of named
-// barriers, orders of tiles.
+// What the tile language decides at compile time, besides layouts: shared-memory plans, ids of
+// named barriers, orders of tiles.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -29,8 +29,7 @@ TEST(SharedPlan, RegionsLieSideBySide) {
 }
 
 TEST(SharedPlan, OverlappingRegionsStartTogether) {
-  using Plan = SharedPlan<
-      Distinct<Sums, Overlapping<Output, Distinct<Tiles, Rows>>, Barriers>>;
+  using Plan = SharedPlan<Distinct<Sums, Overlapping<Output, Distinct<Tiles, Rows>>, Barriers>>;
   static_assert(Plan::offset<Output> == 1024);
   static_assert(Plan::offset<Tiles> == 1024);
   static_assert(Plan::offset<Rows> == 1024 + 3000);
@@ -56,8 +55,8 @@ TEST(NamedBarriers, IdsFollowOneAnother) {
 }
 
 TEST(BandedOrder, VisitsEveryTileOnce) {
-  for (const BandedOrder order : {BandedOrder{1, 1, 8}, BandedOrder{7, 5, 3}, BandedOrder{16, 9, 8},
-                                  BandedOrder{3, 11, 8}}) {
+  for (const BandedOrder order :
+       {BandedOrder{1, 1, 8}, BandedOrder{7, 5, 3}, BandedOrder{16, 9, 8}, BandedOrder{3, 11, 8}}) {
     std::set<std::pair<u32, u32>> seen;
     for (u32 tile = 0; tile < order.tiles(); ++tile) {
       const TilePosition position = order.at(tile);
