@@ -40,15 +40,14 @@ function(jfa_add_test name)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
-# jfa_add_fuzzer(<name> SOURCES <files> [LIBRARIES <targets>] [MUTATIONS <number>]): a fuzz target with
-# LLVMFuzzerTestOneInput and a corpus in corpus/<name>/. As a test it replays the corpus and seeded mutations of every file
-# (2000 unless said otherwise; tests/fuzz/driver.cpp); with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.
+# jfa_add_fuzzer(<name> SOURCES <files> [LIBRARIES <targets>]): a fuzz target with LLVMFuzzerTestOneInput and a corpus in
+# corpus/<name>/. As a test it replays the corpus and a fixed number of seeded mutations of it (tests/fuzz/driver.cpp); with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.
 option(JFA_LIBFUZZER "Link the fuzz targets with libFuzzer (clang)" OFF)
 if(JFA_LIBFUZZER)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 function(jfa_add_fuzzer name)
-  cmake_parse_arguments(FUZZ "" "MUTATIONS" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${FUZZ_SOURCES})
   target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES} jfa_warnings)
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
@@ -57,6 +56,6 @@ function(jfa_add_fuzzer name)
     add_test(NAME ${name} COMMAND ${name} -runs=20000 -seed=1 -max_len=4096 ${corpus})
   else()
     target_sources(${name} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../tests/fuzz/driver.cpp)
-    add_test(NAME ${name} COMMAND ${name} ${corpus} ${FUZZ_MUTATIONS})
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
   endif()
 endfunction()

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
+constexpr int kMutationsPerFile = 2000;
 constexpr std::size_t kLongestInput = 4096;
 
 using Bytes = std::vector<std::uint8_t>;
@@ -94,11 +94,10 @@ class Mutator {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER [MUTATIONS_PER_FILE]\n", argv[0]);
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s CORPUS_FOLDER\n", argv[0]);
     return 2;
   }
-  const int mutations = argc == 3 ? std::atoi(argv[2]) : 2000;
   const std::vector<Bytes> corpus = read_corpus(argv[1]);
   if (corpus.empty()) {
     std::fprintf(stderr, "%s: the corpus is empty\n", argv[1]);
@@ -108,11 +107,11 @@ int main(int argc, char** argv) {
   int runs = 0;
   for (const Bytes& input : corpus) {
     LLVMFuzzerTestOneInput(input.data(), input.size());
-    for (int i = 0; i < mutations; ++i) {
+    for (int i = 0; i < kMutationsPerFile; ++i) {
       const Bytes mutated = mutator.mutate(input);
       LLVMFuzzerTestOneInput(mutated.data(), mutated.size());
     }
-    runs += 1 + mutations;
+    runs += 1 + kMutationsPerFile;
   }
   std::printf("%d inputs\n", runs);
   return 0;
