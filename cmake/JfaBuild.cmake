@@ -41,7 +41,8 @@ function(jfa_add_test name)
 endfunction()
 
 # jfa_add_fuzzer(<name> SOURCES <files> [LIBRARIES <targets>]): a fuzz target with LLVMFuzzerTestOneInput and a corpus in
-# corpus/<name>/. As a test it replays the corpus and a fixed number of seeded mutations of it (tests/fuzz/driver.cpp); with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.
+# corpus/<name>/. As a test it replays the corpus and a fixed number of seeded mutations of it (tests/fuzz/driver.cpp);
+# with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.
 option(JFA_LIBFUZZER "Link the fuzz targets with libFuzzer (clang)" OFF)
 if(JFA_LIBFUZZER)
   add_compile_options(-fsanitize=fuzzer-no-link)
