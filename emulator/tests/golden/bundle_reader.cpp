@@ -57,8 +57,9 @@ class Reader {
 };
 
 Bytes to_bytes(const std::string& text) {
-  Bytes bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
+  Bytes bytes;
+  bytes.reserve(text.size());
+  for (const char c : text) bytes.push_back(static_cast<std::byte>(c));
   return bytes;
 }
 
