@@ -45,6 +45,16 @@ class Row(NamedTuple):
     fa3: float
 
     @property
+    def sequence_lengths(self) -> npt.NDArray[np.int64]:
+        text = (WORKLOADS / f"{self.lengths}.txt").read_text()
+        return np.array([int(line) for line in text.split()])
+
+    @property
+    def kind(self) -> tuple[int, str, bool]:
+        """Head dimension, mask, and whether the keys are long on average (forward_shape.h)."""
+        return self.dim, self.mask, self.sequence_lengths.mean() >= LONG_KEYS
+
+    @property
     def name(self) -> str:
         name = self.lengths
         if self.dim != 128:
@@ -83,7 +93,7 @@ ROWS = [
     Row("llm_4k", 32, 64, "causal", 0.348, 1.152, 0.614),
 ]
 
-ROWS_OF_TILE, ROWS_OF_GROUP, THREADS = 128, 64, 384
+ROWS_OF_GROUP, LONG_KEYS = 64, 1536
 RAGGED_EXTENT = 1 << 30
 
 INSTANCE = """
@@ -92,7 +102,7 @@ using namespace jfa::kernels;
 using namespace jfa::kernels::sm90;
 template __global__ void jfa::kernels::sm90::forward<
     ForwardConfig<jfa::tlx::bf16, {dim}, {dim}, Activation::softmax, MaskParameters::{mask}, 1,
-                  false>>(
+                  false, {long_keys}>>(
     const __grid_constant__ ForwardArguments, const __grid_constant__ TensorMap,
     const __grid_constant__ TensorMap, const __grid_constant__ TensorMap,
     const __grid_constant__ TensorMap);
@@ -102,8 +112,8 @@ SHAPE = """
 #include "attention/sm90/forward_shape.h"
 #include <cstdio>
 int main() {{
-  constexpr auto shape = jfa::kernels::sm90::forward_shape({dim}, {dim});
-  std::printf("%d %d", shape.keys, jfa::kernels::sm90::forward_shared_bytes(shape));
+  constexpr auto shape = jfa::kernels::sm90::forward_shape({dim}, {dim}, {long_keys});
+  std::printf("%d %d %d", shape.keys, shape.groups, forward_shared_bytes(shape));
 }}
 """
 
@@ -220,17 +230,18 @@ class Driver:
 class Instance:
     """The kernel for one head dimension and mask."""
 
-    def __init__(self, driver: Driver, kernels: Path, dim: int, mask: str) -> None:
+    def __init__(self, driver: Driver, kernels: Path, dim: int, mask: str, long_keys: bool) -> None:
         self.dim, self.mask, self.driver = dim, mask, driver
+        flag = str(long_keys).lower()
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "shape.cpp").write_text(SHAPE.format(dim=dim))
-            (folder / "forward.cu").write_text(INSTANCE.format(dim=dim, mask=mask))
+            (folder / "shape.cpp").write_text(SHAPE.format(dim=dim, long_keys=flag))
+            (folder / "forward.cu").write_text(INSTANCE.format(dim=dim, mask=mask, long_keys=flag))
             include = f"-I{kernels}"
             shape = [str(folder / "shape.cpp"), "-o", str(folder / "shape")]
             subprocess.run(["g++", "-std=c++20", include, *shape], check=True)
             numbers = subprocess.run([folder / "shape"], check=True, capture_output=True)
-            self.keys, self.shared_bytes = map(int, numbers.stdout.split())
+            self.keys, self.groups, self.shared_bytes = map(int, numbers.stdout.split())
             cubin = folder / "forward.cubin"
             subprocess.run(
                 [
@@ -247,7 +258,7 @@ class Instance:
 
 
 def plan(
-    lengths: npt.NDArray[np.int64], mask: str, keys: int
+    lengths: npt.NDArray[np.int64], mask: str, tile: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Tiles (kernels/attention/work.h), longest first; rows of sequences; offsets.
 
@@ -266,7 +277,7 @@ def plan(
                 end < len(lengths)
                 and end - sequence < packed_sequences
                 and lengths[end] <= packed_length
-                and rows + lengths[end] <= ROWS_OF_TILE
+                and rows + lengths[end] <= tile
             ):
                 rows += int(lengths[end])
                 end += 1
@@ -278,8 +289,8 @@ def plan(
                 ]
             )
         else:
-            for row in range(0, length, ROWS_OF_TILE):
-                rows = min(ROWS_OF_TILE, length - row)
+            for row in range(0, length, tile):
+                rows = min(tile, length - row)
                 seen = length if mask == "full" else row + rows
                 full = length if mask == "full" else row + 1
                 tiles.append(
@@ -294,7 +305,8 @@ def plan(
     sequences = np.stack(
         [offsets[:-1], lengths, offsets[:-1], lengths, offsets[:-1], zeros, zeros, zeros], axis=1
     )
-    order = np.argsort(-table[:, 5].astype(np.int64) * 1000 - table[:, 2], kind="stable")
+    work = table[:, 2].astype(np.int64) * (table[:, 5] - table[:, 4])
+    order = np.argsort(-work, kind="stable")
     return table[order], sequences.astype(np.int32), offsets.astype(np.int32)
 
 
@@ -304,7 +316,7 @@ class Forward:
     def __init__(
         self, instance: Instance, lengths: npt.NDArray[np.int64], heads: int, slack: int = 0
     ) -> None:
-        tiles, sequences, offsets = plan(lengths, instance.mask, instance.keys)
+        tiles, sequences, offsets = plan(lengths, instance.mask, instance.groups * ROWS_OF_GROUP)
         self.instance, self.total, self.longest = instance, int(offsets[-1]), int(lengths.max())
         self.q, self.k, self.v = (
             torch.randn(
@@ -317,7 +329,9 @@ class Forward:
         self.out = torch.full_like(self.q, math.nan)
         self.lse = torch.full((heads, self.total), math.nan, device="cuda")
         self.offsets = torch.tensor(offsets, device="cuda")
-        header = torch.tensor([len(tiles), 0, self.longest, 0], dtype=torch.int32)
+        work = tiles[:, 2].astype(np.int64) * (tiles[:, 5] - tiles[:, 4])
+        long_tiles = int((2 * work > instance.groups * ROWS_OF_GROUP * self.longest).sum())
+        header = torch.tensor([len(tiles), 0, self.longest, long_tiles], dtype=torch.int32)
         self._plan = [
             tensor.cuda()
             for tensor in (
@@ -358,7 +372,8 @@ class Forward:
     def __call__(self) -> None:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         shared = self.instance.shared_bytes
-        size = (self._grid, 1, 1, THREADS, 1, 1, shared, stream)
+        threads = 128 * (1 + self.instance.groups)
+        size = (self._grid, 1, 1, threads, 1, 1, shared, stream)
         self.instance.driver.call(
             "cuLaunchKernel", self.instance.kernel, *size, self._pointers, None
         )
@@ -463,7 +478,7 @@ def main() -> None:
     rows = [row for row in ROWS if not options.rows or row.name in options.rows]
 
     driver = Driver()
-    kinds = sorted({(row.dim, row.mask) for row in rows})
+    kinds = sorted({row.kind for row in rows})
     with ThreadPoolExecutor() as pool:
         built = pool.map(lambda kind: Instance(driver, options.kernels, *kind), kinds)
         instances = dict(zip(kinds, built, strict=True))
@@ -478,9 +493,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        text = (WORKLOADS / f"{row.lengths}.txt").read_text()
-        lengths = np.array([int(line) for line in text.split()])
-        forward = Forward(instances[row.dim, row.mask], lengths, row.heads)
+        forward = Forward(instances[row.kind], row.sequence_lengths, row.heads)
         ours = milliseconds(forward)
         fa2 = milliseconds(forward.flash_attention_2, 7)
         fa3 = fa2 * row.fa3 / row.fa2

@@ -36,12 +36,12 @@ TLX_DEVICE float activate(float s, float leaky_slope) {
   if constexpr (kActivation == Activation::silu) {
     return silu(s);
   } else if constexpr (kActivation == Activation::gelu) {
-    // Φ(s) = ½ (1 + tanh(s · p(s²))); p, a least-squares fit, leaves an error of 2.5·10⁻⁵ in s Φ(s).
-    // Beyond |s| = 6 Φ is 0 or 1 and p must not turn negative.
+    // Φ(s) = ½ (1 + tanh(s · p(s²))); p, a least-squares fit, leaves an error of 2.5·10⁻⁵ in s
+    // Φ(s). Beyond |s| = 6 Φ is 0 or 1 and p must not turn negative.
     const float square = s * s < 36 ? s * s : 36;
     const float half = 0.5F * s;
-    return half + half * tanh_approx(s * (0.797507540F + square * (0.0370060348F -
-                                                                   0.000351598849F * square)));
+    return half + half * tanh_approx(s * (0.797507540F +
+                                          square * (0.0370060348F - 0.000351598849F * square)));
   } else if constexpr (kActivation == Activation::gelu_tanh) {
     const float half = 0.5F * s;
     return half + half * tanh_approx(s * (0.7978845608F + 0.0356774081F * s * s));

@@ -22,9 +22,9 @@ struct ForwardArguments {
   long long out_row_stride;
   long long out_head_stride;
   int query_heads;
-  int value_dim;       // columns of out
+  int value_dim;  // columns of out
   long long lse_head_stride;
-  float* lse;          // [query heads, out_rows], or null
+  float* lse;  // [query heads, out_rows], or null
 
   float scale;  // softmax: scale · log2(e)
   float out_scale;

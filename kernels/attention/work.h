@@ -55,7 +55,8 @@ struct PlanHeader {
   int tiles;         // entries of the work list
   int gaps;          // entries of the gap list
   int longest_keys;  // key rows of the longest sequence
-  int padding;
+  int long_tiles;    // tiles at the head of the list with more than half the work of a full tile of
+                     // the longest sequence
 };
 
 // Zero before the first launch; every launch leaves them zero.

@@ -61,36 +61,45 @@ struct TmaChannel {
   };
 
   struct Producer {
-    const TmaChannel& channel;
-    Cursor<kDepth> cursor{0, 1};  // a fresh ring is empty: the first round must not wait
+    u32 tiles;
+    RingBarriers<kDepth> barriers;
+    Cursor<kDepth> cursor;
+
+    // A fresh ring is empty: the first round must not wait.
+    TLX_DEVICE explicit Producer(const TmaChannel& channel, Cursor<kDepth> start = {0, 1})
+        : tiles(channel.tiles), barriers(channel.barriers), cursor(start) {}
 
     // Waits until the next slot is free and arms its byte count; the caller issues copies of
     // `bytes`, the whole tile if not told otherwise.
     [[nodiscard]] TLX_DEVICE Slot acquire(u32 bytes = Layout::kBytes) {
       const u32 slot = cursor.slot;
-      ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
-      ptx::mbarrier_arrive_expect_tx(channel.barriers.full(slot), bytes);
+      ptx::mbarrier_wait(barriers.empty(slot), cursor.parity);
+      ptx::mbarrier_arrive_expect_tx(barriers.full(slot), bytes);
       cursor.advance();
-      return {channel.tile(slot), channel.barriers.full(slot)};
+      return {tiles + slot * Layout::kBytes, barriers.full(slot)};
     }
   };
 
   // One tile at a time: registers are short where tiles are consumed.
   struct Consumer {
-    const TmaChannel& channel;
+    u32 tiles;
+    RingBarriers<kDepth> barriers;
     Cursor<kDepth> cursor{};
+
+    TLX_DEVICE explicit Consumer(const TmaChannel& channel)
+        : tiles(channel.tiles), barriers(channel.barriers) {}
 
     // Waits for the next tile; returns its shared address.
     [[nodiscard]] TLX_DEVICE u32 wait() {
       const u32 slot = cursor.slot;
-      ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity);
+      ptx::mbarrier_wait(barriers.full(slot), cursor.parity);
       cursor.advance();
-      return channel.tile(slot);
+      return tiles + slot * Layout::kBytes;
     }
 
     // Gives the tile of the last wait() back; every warp calls it once, after its last read.
     TLX_DEVICE void release(bool one_lane) const {
-      if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(cursor.last()));
+      if (one_lane) ptx::mbarrier_arrive(barriers.empty(cursor.last()));
     }
   };
 };
@@ -103,11 +112,13 @@ struct ValueChannel {
   static constexpr u32 kBarrierBytes = RingBarriers<kDepth>::kBytes;
   static_assert(sizeof(Value) % 16 == 0, "values are copied in 16-byte pieces: pad the struct");
 
-  Value* values;  // generic pointer into shared memory
+  u32 values;  // shared address
   RingBarriers<kDepth> barriers;
 
   // A value arrives twice: what the producer stored itself, and what it had copied.
   TLX_DEVICE void initialise() const { barriers.initialise(2, kConsumerWarps); }
+
+  static TLX_DEVICE Value* at(u32 address) { return ptx::shared_pointer<Value>(address); }
 
   struct Producer {
     const ValueChannel& channel;
@@ -117,7 +128,7 @@ struct ValueChannel {
     // asynchronous copies (cp.async), whose latency nobody waits for here; then send().
     [[nodiscard]] TLX_DEVICE Value* acquire() {
       ptx::mbarrier_wait(channel.barriers.empty(cursor.slot), cursor.parity);
-      return channel.values + cursor.slot;
+      return at(channel.values + cursor.slot * sizeof(Value));
     }
     TLX_DEVICE void send() {
       ptx::cp_async_mbarrier_arrive(channel.barriers.full(cursor.slot));
@@ -130,17 +141,18 @@ struct ValueChannel {
     const ValueChannel& channel;
     Cursor<kDepth> cursor{};
 
-    // Waits for the next value; it may be read until it is released.
-    [[nodiscard]] TLX_DEVICE const Value* wait() {
+    // Waits for the next value and returns its shared address; at(address) may be read until the
+    // value is released.
+    [[nodiscard]] TLX_DEVICE u32 wait() {
       const u32 slot = cursor.slot;
       ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity);
       cursor.advance();
-      return channel.values + slot;
+      return channel.values + slot * sizeof(Value);
     }
 
     // Gives a value back, in the order of arrival; every warp calls it once, after its last read.
-    TLX_DEVICE void release(const Value* value, bool one_lane) const {
-      const u32 slot = static_cast<u32>(value - channel.values);
+    TLX_DEVICE void release(u32 address, bool one_lane) const {
+      const u32 slot = (address - channel.values) / sizeof(Value);
       if (one_lane) ptx::mbarrier_arrive(channel.barriers.empty(slot));
     }
   };

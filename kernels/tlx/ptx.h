@@ -16,6 +16,13 @@ TLX_DEVICE u32 shared_address(const void* pointer) {
   return address;
 }
 
+// The pointer of a shared address. The compiler knows where it points, and accesses through it are
+// shared-memory instructions; an address takes half the registers of a pointer.
+template <typename Value>
+TLX_DEVICE Value* shared_pointer(u32 address) {
+  return static_cast<Value*>(__cvta_shared_to_generic(address));
+}
+
 // ---- mbarrier: sm_90 (Parallel Synchronization: mbarrier)
 
 // mbarrier.init.shared::cta.b64 [addr], count;
@@ -75,6 +82,18 @@ TLX_DEVICE void cp_async_16(u32 destination, const void* source) {
 // so far have been done.
 TLX_DEVICE void cp_async_mbarrier_arrive(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// ---- atomics (Parallel Synchronization: atom)
+
+// atom.acq_rel.gpu.global.add.u32 — returns the old value.
+TLX_DEVICE u32 atomic_add_acq_rel(u32* address, u32 value) {
+  u32 old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(old)
+               : "l"(address), "r"(value)
+               : "memory");
+  return old;
 }
 
 // ---- named barriers (Parallel Synchronization: barrier)

@@ -15,10 +15,10 @@ struct RoleBudget {
   static constexpr u32 kThreads = (kComputeGroups + 1) * kWarpgroupThreads;
   // Registers a thread at launch: the file divided evenly, in steps of 8.
   static constexpr u32 kLaunchRegisters = 65536 / kThreads / 8 * 8;
-  static constexpr u32 kServiceRegisters = kComputeGroups == 1 ? 56 : kComputeGroups == 2 ? 56 : 32;
+  static constexpr u32 kServiceRegisters = 56;
   static constexpr u32 kComputeRegisters = kComputeGroups == 1   ? 256 - 8
                                            : kComputeGroups == 2 ? 224
-                                                                 : 160;
+                                                                 : 152;
 
   static_assert(
       kServiceRegisters + kComputeGroups * kComputeRegisters <=

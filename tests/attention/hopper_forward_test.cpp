@@ -24,8 +24,8 @@ using kernels::TileWork;
 using kernels::WorkCounters;
 
 constexpr int kDim = 128;
-constexpr int kRows = kernels::sm90::kForwardTileRows;
-constexpr kernels::sm90::ForwardShape kShape = kernels::sm90::forward_shape(kDim, kDim);
+constexpr kernels::sm90::ForwardShape kShape = kernels::sm90::forward_shape(kDim, kDim, false);
+constexpr int kRows = kernels::sm90::tile_tokens(kShape, 1);
 constexpr std::uint64_t kRaggedExtent = std::uint64_t{1} << 30;
 
 float from_bf16(std::uint16_t bits) {
@@ -154,7 +154,7 @@ class HopperForward : public ::testing::TestWithParam<const char*> {
     const auto lse = upload(std::vector<float>(static_cast<std::size_t>(batch.total() * heads),
                                                std::numeric_limits<float>::quiet_NaN()));
     // The rows behind the last sequence are left alone here; plans list them as gaps.
-    const std::vector<PlanHeader> header{{static_cast<int>(tiles.size()), 0, 1000, 0}};
+    const std::vector<PlanHeader> header{{static_cast<int>(tiles.size()), 0, 1000, 1}};
     const auto plan = upload(header);
     const auto work = upload(tiles), sequences = upload(sequences_of(batch.offsets));
     const auto counters = upload(std::vector<WorkCounters>(1));
@@ -173,17 +173,18 @@ class HopperForward : public ::testing::TestWithParam<const char*> {
     const runtime::Kernel& kernel = context_->kernel(
         "attention/sm90/forward.cu",
         "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
-        "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1, false>>");
+        "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1, false, false>>");
     const unsigned shared = kernels::sm90::forward_shared_bytes(kShape);
     // Fewer CTAs than tiles, so that every CTA takes several.
     const unsigned grid = std::max<unsigned>(
         1,
         std::min<unsigned>(static_cast<unsigned>(context_->info().multiprocessors),
                            static_cast<unsigned>(tiles.size()) * static_cast<unsigned>(heads) / 3));
-    kernel.launch(
-        {.grid = {grid}, .block = {kernels::sm90::kForwardThreads}, .dynamic_shared_bytes = shared},
-        arguments, ragged(q, heads, 64), ragged(k, heads, kShape.keys),
-        ragged(v, heads, kShape.keys), ragged(out, heads, 64));
+    kernel.launch({.grid = {grid},
+                   .block = {kernels::sm90::forward_threads(kShape)},
+                   .dynamic_shared_bytes = shared},
+                  arguments, ragged(q, heads, 64), ragged(k, heads, kShape.keys),
+                  ragged(v, heads, kShape.keys), ragged(out, heads, 64));
     std::vector<std::uint16_t> result(batch.q.size());
     std::vector<float> result_lse(static_cast<std::size_t>(batch.total() * heads));
     std::vector<WorkCounters> left(1);

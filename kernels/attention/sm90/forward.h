@@ -27,10 +27,10 @@ using namespace jfa::tlx;
 
 // What one instance of the kernel is compiled for. kMask is a MaskParameters::Kind.
 template <typename ElementT, u32 kDimV, u32 kValueDimV, Activation kActivationV, int kMaskV,
-          u32 kPackedV, bool kOutScalesV>
+          u32 kPackedV, bool kOutScalesV, bool kLongKeysV>
 struct ForwardConfig {
   using Element = ElementT;
-  static constexpr ForwardShape kShape = forward_shape(kDimV, kValueDimV);
+  static constexpr ForwardShape kShape = forward_shape(kDimV, kValueDimV, kLongKeysV);
   static constexpr u32 kDim = kShape.dim;             // columns of q and k, zero-filled
   static constexpr u32 kValueDim = kShape.value_dim;  // of v and out
   static constexpr u32 kKeys = kShape.keys;           // key rows of one block
@@ -39,30 +39,26 @@ struct ForwardConfig {
   static constexpr bool kSoftmax = kActivation == Activation::softmax;
   static constexpr int kMask = kMaskV;
   static constexpr bool kOutScales = kOutScalesV;  // factors of out by sequence or row
+  // Between two tiles, finish the old one before the softmax of the new one: the registers of large
+  // blocks allow nothing else. Otherwise the softmax runs under the old tile's last product.
+  static constexpr bool kFinishFirst = kKeys > 128;
   static constexpr bool kTwoIntervals = has_two_intervals(kMask);
 
-  static constexpr u32 kGroups = 2;  // compute warpgroups
+  static constexpr u32 kGroups = kShape.groups;  // compute warpgroups
+  static constexpr u32 kRows = kGroups * kForwardGroupRows;
   static constexpr u32 kPacked = kPackedV;
   static constexpr u32 kTokens = kForwardGroupRows / kPacked;
   static constexpr u32 kUsedRows = kTokens * kPacked;  // of a warpgroup's 64
   using Budget = RoleBudget<kGroups>;
-  static_assert(Budget::kThreads == kForwardThreads);
+  static_assert(Budget::kThreads == forward_threads(kShape));
 
   using QueryTile = TileLayout<Element, kForwardGroupRows, kDim>;  // of one warpgroup
   using OutTile = TileLayout<Element, kForwardGroupRows, kValueDim>;
   using KeyTile = TileLayout<Element, kKeys, kDim>;
   using ValueTile = TileLayout<Element, kKeys, kValueDim>;
 
-  // The queries of a tile; once they have been multiplied with the last keys, its output. The store
-  // role gives the slot back.
-  struct QuerySlot {
-    static constexpr u32 kGroupBytes =
-        QueryTile::kBytes > OutTile::kBytes ? QueryTile::kBytes : OutTile::kBytes;
-    static constexpr u32 kBytes = kGroups * kGroupBytes;
-  };
-  static constexpr u32 kQuerySlots = 2;
   static constexpr u32 kConsumerWarps = 4 * kGroups;
-  using Queries = TmaChannel<QuerySlot, kQuerySlots, 1>;
+  using Queries = TmaChannel<QueryTile, 1, 4>;  // one a warpgroup
   using Keys = TmaChannel<KeyTile, kStages, kConsumerWarps>;
   using Values = TmaChannel<ValueTile, kStages, kConsumerWarps>;
 };
@@ -88,20 +84,23 @@ struct alignas(16) RowKeys {
 template <typename Config>
 struct SharedPlan {
   static constexpr u32 kQueries = 0;
-  static constexpr u32 kKeys = kQueries + Config::Queries::kTileBytes;
+  static constexpr u32 kKeys = kQueries + Config::kGroups * Config::Queries::kTileBytes;
   static constexpr u32 kValues = kKeys + Config::Keys::kTileBytes;
-  static constexpr u32 kRowKeys = kValues + Config::Values::kTileBytes;
-  static constexpr u32 kWork = kRowKeys + kForwardTileRows * sizeof(RowKeys);
+  static constexpr u32 kOut = kValues + Config::Values::kTileBytes;
+  static constexpr u32 kRowKeys = kOut + Config::kGroups * Config::OutTile::kBytes;
+  static constexpr u32 kWork = kRowKeys + Config::kRows * sizeof(RowKeys);
   // Compute roles hold two items, the current and the next one; the load role is two ahead.
   static constexpr u32 kWorkDepth = 4;
   // The store and load roles take part in the work channel as two more consumer warps.
   using WorkChannel = ValueChannel<Work, kWorkDepth, Config::kConsumerWarps + 2>;
   static constexpr u32 kQueryBarriers = kWork + WorkChannel::kValueBytes;
-  static constexpr u32 kKeyBarriers = kQueryBarriers + Config::Queries::kBarrierBytes;
+  static constexpr u32 kKeyBarriers =
+      kQueryBarriers + Config::kGroups * Config::Queries::kBarrierBytes;
   static constexpr u32 kValueBarriers = kKeyBarriers + Config::Keys::kBarrierBytes;
   static constexpr u32 kWorkBarriers = kValueBarriers + Config::Values::kBarrierBytes;
-  static constexpr u32 kFilledBarriers = kWorkBarriers + WorkChannel::kBarrierBytes;
-  static constexpr u32 kBytes = kFilledBarriers + Config::kQuerySlots * 8;
+  static constexpr u32 kOutBarriers =
+      kWorkBarriers + WorkChannel::kBarrierBytes;  // one ring of depth 1 a warpgroup
+  static constexpr u32 kBytes = kOutBarriers + Config::kGroups * RingBarriers<1>::kBytes;
   static_assert(kBytes <= forward_shared_bytes(Config::kShape),
                 "the host allocates less shared memory than the kernel uses: see forward_shape.h");
   static_assert(
@@ -113,39 +112,46 @@ struct SharedPlan {
 template <typename Config>
 struct Channels {
   using Plan = SharedPlan<Config>;
-  typename Config::Queries queries;
   typename Config::Keys keys;
   typename Config::Values values;
   typename Plan::WorkChannel work;
-  RowKeys* row_keys;  // [tile rows]
-  u32 filled_barriers;
+  u32 row_keys;  // shared address of RowKeys [tile rows]
+  u32 base;      // shared address of everything
 
   TLX_DEVICE explicit Channels(char* shared) {
-    const u32 base = ptx::shared_address(shared);
-    queries = {base + Plan::kQueries, {base + Plan::kQueryBarriers}};
+    base = ptx::shared_address(shared);
     keys = {base + Plan::kKeys, {base + Plan::kKeyBarriers}};
     values = {base + Plan::kValues, {base + Plan::kValueBarriers}};
-    work = {reinterpret_cast<Work*>(shared + Plan::kWork), {base + Plan::kWorkBarriers}};
-    row_keys = reinterpret_cast<RowKeys*>(shared + Plan::kRowKeys);
-    filled_barriers = base + Plan::kFilledBarriers;
+    work = {base + Plan::kWork, {base + Plan::kWorkBarriers}};
+    row_keys = base + Plan::kRowKeys;
   }
 
   TLX_DEVICE void initialise() const {
-    queries.initialise();
     keys.initialise();
     values.initialise();
     work.initialise();
-    for (u32 slot = 0; slot < Config::kQuerySlots; ++slot)
-      ptx::mbarrier_init(filled(slot), Config::kConsumerWarps);
+    for (u32 group = 0; group < Config::kGroups; ++group) {
+      queries(group).initialise();
+      out(group).initialise(4, 1);  // 4 warps fill, the store role empties
+    }
     ptx::fence_mbarrier_init();
   }
 
-  // A group's part of a query slot, and the barrier on which all compute warps say that the slot
-  // now holds their output. It needs no partner: the slot is not free before the output is stored.
-  TLX_DEVICE u32 group_tile(u32 slot, u32 group) const {
-    return queries.tile(slot) + group * Config::QuerySlot::kGroupBytes;
+  // Queries of one warpgroup: free as soon as it has multiplied them with the last keys, whatever
+  // the others do.
+  TLX_DEVICE typename Config::Queries queries(u32 group) const {
+    using Queries = typename Config::Queries;
+    return {base + Plan::kQueries + group * Queries::kTileBytes,
+            {base + Plan::kQueryBarriers + group * Queries::kBarrierBytes}};
   }
-  TLX_DEVICE u32 filled(u32 slot) const { return filled_barriers + slot * 8; }
+
+  // Where a warpgroup stages a finished [64, value dim] tile, and its ring of depth 1.
+  TLX_DEVICE u32 out_tile(u32 group) const {
+    return base + Plan::kOut + group * Config::OutTile::kBytes;
+  }
+  TLX_DEVICE RingBarriers<1> out(u32 group) const {
+    return {base + Plan::kOutBarriers + group * RingBarriers<1>::kBytes};
+  }
 };
 
 // Key blocks of a tile, and the first key of one: blocks leave out the tile's gap.

@@ -19,17 +19,20 @@ TLX_DEVICE void load_rows(const TensorMap& map, u32 tile, u32 barrier, i32 first
   }
 }
 
-// The order of work items: tiles longest first, the heads of a section side by side; sections of
-// heads whose keys and values stay in L2 follow each other.
+// The order of work items: tiles longest first, the heads of a tile side by side. The long tiles at
+// the head of the list are gone through section by section of heads, so that the keys and values of
+// few heads are read at a time and stay in L2.
 struct WorkOrder {
   const TileWork* tiles;
-  u64 section_items;
-  u32 section_heads;
   u64 items;
+  u64 long_items;
+  u32 heads;
+  u32 section_heads;
+  u32 long_tiles;
 
   template <typename Config>
   static TLX_DEVICE WorkOrder of(const ForwardArguments& p) {
-    constexpr i64 kSectionBytes = 16 << 20;  // of a 50 MB L2, which two launches may share
+    constexpr i64 kSectionBytes = 12 << 20;  // of a 50 MB L2, half of which serves each SM fast
     const PlanHeader plan = *p.plan;
     const i64 sequence_bytes = i64{plan.longest_keys} * (Config::kDim + Config::kValueDim) * 2;
     const i32 kv_heads = p.heads / p.heads_per_kv_head;
@@ -39,18 +42,31 @@ struct WorkOrder {
       if (section < 1) section = 1;
       while (kv_heads % section != 0) --section;
     }
-    const u32 heads = section * p.heads_per_kv_head;
-    return {p.tiles, u64{static_cast<u32>(plan.tiles)} * heads, heads,
-            u64{static_cast<u32>(plan.tiles)} * static_cast<u32>(p.heads)};
+    const u64 heads = static_cast<u32>(p.heads);
+    const u32 long_tiles = static_cast<u32>(plan.long_tiles);
+    return {p.tiles,
+            static_cast<u32>(plan.tiles) * heads,
+            long_tiles * heads,
+            static_cast<u32>(p.heads),
+            static_cast<u32>(section * p.heads_per_kv_head),
+            long_tiles};
   }
 
   // Starts to copy work item `item` to shared memory.
   TLX_DEVICE void copy(u64 item, Work* work) const {
-    const u32 section = static_cast<u32>(quotient(item, section_items));
-    const u64 in_section = item - section * section_items;
-    const u64 tile = quotient(in_section, section_heads);
-    work->head = static_cast<i32>(section * section_heads) +
-                 static_cast<i32>(in_section - tile * section_heads);
+    u64 tile = 0;
+    u32 head = 0;
+    if (item < long_items) {
+      const u64 section_items = u64{long_tiles} * section_heads;
+      const u64 section = quotient(item, section_items);
+      const u64 in_section = item - section * section_items;
+      tile = quotient(in_section, section_heads);
+      head = static_cast<u32>(section * section_heads + in_section - tile * section_heads);
+    } else {
+      tile = quotient(item, heads);
+      head = static_cast<u32>(item - tile * heads);
+    }
+    work->head = static_cast<i32>(head);
     const u32 destination = ptx::shared_address(&work->tile);
     const char* source = reinterpret_cast<const char*>(tiles + tile);
     for (u32 byte = 0; byte < sizeof(TileWork); byte += 16)
@@ -68,7 +84,8 @@ struct WorkOrder {
 // The last CTA to find the list empty leaves the counters as it found them, so that a launch needs
 // no memset before it.
 TLX_DEVICE void leave(const ForwardArguments& p) {
-  if (atomicAdd(&p.counters->finished, 1U) + 1 == gridDim.x) {
+  // Orders the resetting stores behind the draws of every CTA.
+  if (ptx::atomic_add_acq_rel(&p.counters->finished, 1) + 1 == gridDim.x) {
     p.counters->next = 0;
     p.counters->finished = 0;
   }
@@ -79,22 +96,18 @@ TLX_DEVICE u64 draw(const ForwardArguments& p) {
   return atomicAdd(&p.counters->next, 1ULL) + gridDim.x;
 }
 
-// Queries of both warpgroups, of the second only if it has rows.
+// The queries of one warpgroup, if the tile has rows for it.
 template <typename Config>
-TLX_DEVICE void load_queries(const Channels<Config>& channels,
-                             typename Config::Queries::Producer& queries, const TensorMap& q_map,
-                             const Work& work) {
-  using QueryTile = typename Config::QueryTile;
-  constexpr u32 kGroupBytes = Config::kUsedRows * Config::kDim * sizeof(typename Config::Element);
-  const u32 groups = work.tile.rows > static_cast<i32>(Config::kTokens) ? 2 : 1;
-  const u32 slot = queries.cursor.slot;
-  const u32 full = queries.acquire(groups * kGroupBytes).full;
-  const i32 end = work.tile.q_first + work.tile.rows;
-  for (u32 group = 0; group < groups; ++group) {
-    const i32 first = work.tile.q_first + static_cast<i32>(group * Config::kTokens);
-    load_rows<QueryTile>(q_map, channels.group_tile(slot, group), full, first, end,
-                         work.head * static_cast<i32>(Config::kPacked), CacheHint::evict_first);
-  }
+TLX_DEVICE void load_queries(const Channels<Config>& channels, Cursor<1>& cursor, u32 group,
+                             const TensorMap& q_map, i32 first, i32 end, i32 head) {
+  constexpr u32 kBytes = Config::kUsedRows * Config::kDim * sizeof(typename Config::Element);
+  first += static_cast<i32>(group * Config::kTokens);
+  if (first >= end) return;
+  typename Config::Queries::Producer producer{channels.queries(group), cursor};
+  const auto slot = producer.acquire(kBytes);
+  cursor = producer.cursor;
+  load_rows<typename Config::QueryTile>(q_map, slot.tile, slot.full, first, end, head,
+                                        CacheHint::evict_first);
 }
 
 template <typename Config>
@@ -102,7 +115,9 @@ TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& cha
                           const TensorMap& q_map, const TensorMap& k_map, const TensorMap& v_map) {
   typename SharedPlan<Config>::WorkChannel::Producer work_out{channels.work};
   typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
-  typename Config::Queries::Producer queries{channels.queries};
+  Cursor<1> queries[Config::kGroups];
+#pragma unroll
+  for (Cursor<1>& cursor : queries) cursor.parity = 1;  // free at first
   typename Config::Keys::Producer keys{channels.keys};
   typename Config::Values::Producer values{channels.values};
   const WorkOrder order = WorkOrder::of<Config>(p);
@@ -136,21 +151,30 @@ TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& cha
     send(item);
     if (item < order.items) next = draw(p);
 
-    const Work& work = *work_in.wait();
-    load_queries<Config>(channels, queries, q_map, work);
+    const u32 address = work_in.wait();
+    const Work& work = *channels.work.at(address);
     const i32 kv_head = work.head / p.heads_per_kv_head;
     const i32 blocks = key_blocks<Config>(work.tile);
     const i32 key_end = work.tile.k_first + work.tile.k_end;
     const i32 gap_first = work.tile.k_first + work.tile.gap_begin;
     const i32 gap = work.tile.gap_end - work.tile.gap_begin;
     i32 key_first = work.tile.k_first + work.tile.k_begin;
-    work_in.release(&work, true);
+    const i32 q_first = work.tile.q_first, q_end = q_first + work.tile.rows;
+    const i32 q_head = work.head * static_cast<i32>(Config::kPacked);
+    work_in.release(address, true);
     for (i32 block = 0; block < blocks; ++block) {
       if (key_first == gap_first) key_first += gap;
+      if (block == 0) load_queries<Config>(channels, queries[0], 0, q_map, q_first, q_end, q_head);
       const auto slot = keys.acquire();
       load_rows<typename Config::KeyTile>(k_map, slot.tile, slot.full, key_first, key_end, kv_head,
                                           CacheHint::evict_last);
       load_pending_values();
+      if (block == 0) {
+        // The other groups' queries last: their slots become free later than all else.
+#pragma unroll
+        for (u32 group = 1; group < Config::kGroups; ++group)
+          load_queries<Config>(channels, queries[group], group, q_map, q_first, q_end, q_head);
+      }
       value_first = key_first;
       value_end = key_end;
       value_head = kv_head;

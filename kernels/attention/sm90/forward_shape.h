@@ -9,24 +9,36 @@ struct ForwardShape {
   int value_dim;  // of v and out
   int keys;       // key rows of one block
   int stages;     // K and V blocks in flight
+  int groups;     // compute warpgroups, 64 query rows each
 
   constexpr bool operator==(const ForwardShape&) const = default;
 };
 
-constexpr int kForwardTileRows = 128;  // query rows of a tile, 64 a compute warpgroup
-constexpr int kForwardThreads = 384;   // a service and two compute warpgroups
 constexpr int kForwardGroupRows = 64;
 
 constexpr int padded_dim(int dim) {
   return (dim + 15) / 16 * 16;
 }
 
-// D and Dv: multiples of 8 up to 256.
-constexpr ForwardShape forward_shape(int dim, int value_dim) {
-  const int widest = padded_dim(dim > value_dim ? dim : value_dim);
-  const int keys = widest <= 128 ? 128 : widest <= 192 ? 80 : 48;
-  const int stages = widest <= 64 ? 4 : widest <= 96 ? 3 : 2;
-  return {padded_dim(dim), padded_dim(value_dim), keys, stages};
+// Key sequences of this average length are worth larger key blocks: steps have less overhead, tiles
+// more.
+constexpr int kLongKeys = 1536;
+
+// D and Dv: multiples of 8 up to 256. Small heads do little arithmetic a step: a third warpgroup
+// fills the tensor core. docs/hopper_forward.md has the measurements.
+constexpr ForwardShape forward_shape(int dim, int value_dim, bool long_keys) {
+  const int d = padded_dim(dim), dv = padded_dim(value_dim);
+  const int widest = d > dv ? d : dv;
+  if (widest <= 64) return {d, dv, 96, 4, 3};
+  if (widest <= 128)
+    return long_keys ? ForwardShape{d, dv, 160, 2, 2} : ForwardShape{d, dv, 128, 2, 2};
+  if (widest <= 192) return {d, dv, 80, 2, 2};
+  return {d, dv, 48, 2, 2};
+}
+
+// A service warpgroup and the compute warpgroups.
+constexpr int forward_threads(const ForwardShape& shape) {
+  return 128 * (1 + shape.groups);
 }
 
 // Query heads of one group that share a tile's rows, so that grouped heads fill tiles and load keys
@@ -40,17 +52,16 @@ constexpr int packed_heads(int group) {
   return 1;
 }
 
-// Tokens (query rows of each packed head) of a tile; half of them belong to each warpgroup.
-constexpr int tile_tokens(int packed) {
-  return 2 * (kForwardGroupRows / packed);
+// Tokens (query rows of each packed head) of a tile; each warpgroup has an equal part of them.
+constexpr int tile_tokens(const ForwardShape& shape, int packed) {
+  return shape.groups * (kForwardGroupRows / packed);
 }
 
 // Dynamic shared memory of the kernel, bytes.
 constexpr int forward_shared_bytes(const ForwardShape& shape) {
-  const int widest = shape.dim > shape.value_dim ? shape.dim : shape.value_dim;
-  return 2 * kForwardTileRows * widest * 2 +                              // queries, output
-         shape.stages * shape.keys * (shape.dim + shape.value_dim) * 2 +  // keys, values
-         3072;  // keys of rows, work items, barriers
+  return shape.groups * kForwardGroupRows * (shape.dim + shape.value_dim) * 2 +  // queries, output
+         shape.stages * shape.keys * (shape.dim + shape.value_dim) * 2 +         // keys, values
+         shape.groups * kForwardGroupRows * 16 + 1024;  // keys of rows; work items, barriers
 }
 
 }  // namespace jfa::kernels::sm90

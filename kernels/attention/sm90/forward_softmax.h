@@ -10,7 +10,7 @@ namespace jfa::kernels::sm90 {
 // g (0 is __syncthreads).
 constexpr u32 kTurnBarrier = 1;
 // Barriers on which the warps of group g agree that a step was unexceptional.
-constexpr u32 kVoteBarrier = 3;
+constexpr u32 kVoteBarrier = 5;
 
 // A sequence as seen from a tile: its rows and keys, counted from the tile's q_first and k_first.
 struct SequenceInTile {
@@ -203,9 +203,9 @@ TLX_DEVICE bool optimistic_softmax(Accumulator<kKeys>& scores, const RowState& s
 // the log-sum-exp.
 template <typename Config>
 TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& channels,
-                            const Accumulator<Config::kValueDim>& out, const RowState& state,
-                            const Work& work, const float (&out_factor)[2], u32 slot, u32 group,
-                            u32 thread) {
+                            Cursor<1>& staged, const Accumulator<Config::kValueDim>& out,
+                            const RowState& state, const Work& work, const float (&out_factor)[2],
+                            u32 group, u32 thread) {
   using OutTile = typename Config::OutTile;
   float factor[2] = {out_factor[0], out_factor[1]};
   if constexpr (Config::kSoftmax) {
@@ -227,9 +227,12 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
       }
     }
   }
+  ptx::mbarrier_wait(channels.out(group).empty(0),
+                     staged.parity ^ 1);  // the store role has read the previous tile
+  staged.advance();
   const u32 lane = thread % 32;
   const u32 row = thread / 32 % 4 * 16 + lane % 16;
-  const u32 tile = channels.group_tile(slot, group);
+  const u32 tile = channels.out_tile(group);
 #pragma unroll
   for (u32 step = 0; step < Config::kValueDim / 16; ++step) {
     const float* d = out.d + step * 8;
@@ -240,6 +243,8 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
                      ptx::pack<typename Config::Element>(d[6] * factor[1], d[7] * factor[1]));
   }
   ptx::fence_proxy_async_shared();
+  ptx::warp_sync();
+  if (lane == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
 }
 
 // One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at
@@ -248,50 +253,57 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
 // tiles handle every other case.
 template <typename Config>
 struct SoftmaxRole {
-  static constexpr u32 kTurnThreads = Config::kGroups * kWarpgroupThreads;
+  static constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;  // who passes and who takes
+  static constexpr u32 kLastGroup = Config::kGroups - 1;
   static constexpr u32 kKeys = Config::kKeys;
   static constexpr u32 kNarrow = (kKeys / 2 + 15) / 16 * 16;  // of a short last block
   using Element = typename Config::Element;
 
   const ForwardArguments& p;
   const Channels<Config>& channels;
-  const u32 group;   // 0 or 1
+  const u32 group;
   const u32 thread;  // in the warpgroup
   const bool one_lane = thread % 32 == 0;
 
   typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
-  typename Config::Queries::Consumer queries{channels.queries};
+  typename Config::Queries::Consumer queries{channels.queries(group)};
   typename Config::Keys::Consumer keys{channels.keys};
   typename Config::Values::Consumer values{channels.values};
+  Cursor<1> staged{};
 
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
-  u32 query_slot = 0, query_tile = 0, key_tile = 0, value_tile = 0;
+  u32 key_tile = 0, value_tile = 0;
 
   // The next step: its tile, and its block among the tile's blocks.
-  const Work* next = nullptr;
+  u32 next = 0;  // shared address of its work item
   i32 block = 0, blocks = 0;
   bool has_next = false, next_active = false;  // active: this group's half of the tile has rows
-  // The current step: its tile, where its output is staged, the factors of this thread's two rows.
-  const Work* current = nullptr;
-  u32 current_slot = 0;
+  // The current step: its tile, and the output factors of this thread's two rows.
+  u32 current = 0;
   float current_factor[2] = {};
   bool has_current = false, current_active = false, current_first = false;
 
   TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
-  TLX_DEVICE void pass_turn() const { ptx::bar_arrive(kTurnBarrier + (group ^ 1), kTurnThreads); }
+  TLX_DEVICE void pass_turn() const {
+    ptx::bar_arrive(kTurnBarrier + (group == kLastGroup ? 0 : group + 1), kTurnThreads);
+  }
 
-  TLX_DEVICE RowKeys* rows() const { return channels.row_keys + group * kForwardGroupRows; }
+  TLX_DEVICE RowKeys* rows() const {
+    return ptx::shared_pointer<RowKeys>(channels.row_keys +
+                                        group * kForwardGroupRows * sizeof(RowKeys));
+  }
+  TLX_DEVICE const Work& work_at(u32 address) const { return *channels.work.at(address); }
 
   // Takes the next tile, or the end.
   TLX_DEVICE void receive() {
     next = work_in.wait();
-    const i32 rows = next->tile.rows;
+    const i32 rows = work_at(next).tile.rows;
     has_next = rows != 0;
     next_active = rows > static_cast<i32>(group * Config::kTokens);
     block = 0;
-    blocks = has_next ? key_blocks<Config>(next->tile) : 0;
+    blocks = has_next ? key_blocks<Config>(work_at(next).tile) : 0;
   }
 
   template <u32 kWidth>
@@ -299,7 +311,7 @@ struct SoftmaxRole {
     scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
-        scores, query_tile, 0, key_tile);
+        scores, queries.tiles, 0, key_tile);
     ptx::wgmma_commit_group();
   }
 
@@ -311,6 +323,13 @@ struct SoftmaxRole {
     ptx::wgmma_commit_group();
   }
 
+  // The products with the next step's keys are complete: the keys go back, and after the last block
+  // the queries.
+  TLX_DEVICE void release_keys() const {
+    keys.release(one_lane);
+    if (block + 1 == blocks) queries.release(one_lane);
+  }
+
   // Scores of this step become probabilities in place.
   template <u32 kWidth>
   TLX_DEVICE void weigh(Accumulator<kWidth>& scores, bool masked, float (&shrink)[2]) {
@@ -320,7 +339,7 @@ struct SoftmaxRole {
         score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
     }
     if (masked) {
-      const i32 key = first_key<Config>(next->tile, block);
+      const i32 key = first_key<Config>(work_at(next).tile, block);
       mask_scores<Config>(scores, rows(), key, thread);
     }
     if constexpr (Config::kSoftmax) {
@@ -364,7 +383,7 @@ struct SoftmaxRole {
     out.pin();
     values.release(one_lane);
     if (ptx::any(exceptional)) return false;
-    keys.release(one_lane);
+    release_keys();
     state.sum[0] += sum[0];
     state.sum[1] += sum[1];
     pack_operand<Element>(probabilities, scores);
@@ -379,7 +398,7 @@ struct SoftmaxRole {
     issue_scores(scores);
     ptx::wgmma_wait_group<0>();
     scores.pin();
-    keys.release(one_lane);
+    release_keys();
     float shrink[2];
     weigh(scores, false, shrink);
     rescale(shrink);
@@ -392,7 +411,7 @@ struct SoftmaxRole {
   TLX_DEVICE void steady() {
     Accumulator<kWidth> scores;
     multiply(scores);
-    keys.release(one_lane);
+    release_keys();
     float shrink[2];
     weigh(scores, kMasked, shrink);
     ptx::wgmma_wait_group<0>();
@@ -403,25 +422,31 @@ struct SoftmaxRole {
     ++block;
   }
 
+  // The first block of the next tile becomes probabilities.
+  TLX_DEVICE void begin_tile(Accumulator<kKeys>& scores) {
+    const TileWork& tile = work_at(next).tile;
+    const bool whole =
+        tile.full_begin <= tile.k_begin && tile.k_begin + static_cast<i32>(kKeys) <= tile.full_end;
+    float shrink[2];
+    state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
+    weigh(scores, !whole, shrink);
+  }
+
   // A boundary between tiles. kScores: this group multiplies the first scores of the next tile;
-  // kValues: the last values of the current one. A group whose half of a tile is empty still takes
+  // kValues: the last values of the current one. A group whose part of a tile is empty still takes
   // its turns and gives the tiles back.
   template <bool kScores, bool kValues>
   TLX_DEVICE void change_tile() {
     Accumulator<kKeys> scores;
-    if (has_next) {
-      query_slot = queries.cursor.slot;
-      (void)queries.wait();
-      query_tile = channels.group_tile(query_slot, group);
-      key_tile = keys.wait();
-    }
-    float shrink[2], next_factor[2] = {};
+    float next_factor[2] = {};
     const auto start = [&] {
-      start_rows<Config>(p, next->tile, rows(), next_factor, group, thread);
+      start_rows<Config>(p, work_at(next).tile, rows(), next_factor, group, thread);
     };
     // Simple masks are worked out under the products; for the others registers do not suffice
     // there.
     if constexpr (kScores && Config::kTwoIntervals) start();
+    if constexpr (kScores) (void)queries.wait();
+    if (has_next) key_tile = keys.wait();
     take_turn();
     if constexpr (kScores) issue_scores(scores);
     if (has_current) value_tile = values.wait();
@@ -431,37 +456,30 @@ struct SoftmaxRole {
     const RowState finished = state;
     if constexpr (kScores) {
       if constexpr (!Config::kTwoIntervals) start();
-      state = {{kNegativeInfinity, kNegativeInfinity}, {0, 0}};
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
+      release_keys();
+    } else {
+      if (has_next) keys.release(one_lane);
     }
-    if (has_next) keys.release(one_lane);
-    if constexpr (kScores) {
-      const TileWork& tile = next->tile;
-      const i32 end = tile.k_begin + static_cast<i32>(kKeys);
-      weigh(scores, tile.full_begin > tile.k_begin || end > tile.full_end, shrink);
-    }
+    if constexpr (kScores && !Config::kFinishFirst) begin_tile(scores);
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
       out.pin();
     }
     if (has_current) values.release(one_lane);
     if constexpr (kValues) {
-      finish_tile<Config>(p, channels, out, finished, *current, current_factor, current_slot, group,
-                          thread);
+      finish_tile<Config>(p, channels, staged, out, finished, work_at(current), current_factor,
+                          group, thread);
     }
-    if (has_current) {
-      ptx::warp_sync();
-      if (one_lane) ptx::mbarrier_arrive(channels.filled(current_slot));
-      work_in.release(current, one_lane);
-    }
+    if (has_current) work_in.release(current, one_lane);
+    if constexpr (kScores && Config::kFinishFirst) begin_tile(scores);
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
     has_current = has_next;
     current = next;
     current_active = next_active;
     current_first = true;
-    current_slot = query_slot;
     current_factor[0] = next_factor[0];
     current_factor[1] = next_factor[1];
   }
@@ -469,7 +487,7 @@ struct SoftmaxRole {
   // The remaining blocks of an active group's tile.
   TLX_DEVICE void finish_blocks() {
     constexpr i32 kBlock = kKeys;
-    const TileWork& tile = next->tile;
+    const TileWork& tile = work_at(next).tile;
     // Of keys with the gap closed: whole blocks of [full_begin, full_end) need no mask.
     const i32 gap = tile.gap_end - tile.gap_begin;
     const i32 begin = tile.k_begin + (tile.full_begin >= tile.gap_end ? gap : 0);
@@ -506,7 +524,7 @@ struct SoftmaxRole {
   }
 
   TLX_DEVICE void run() {
-    if (group == 1) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
+    if (group == kLastGroup) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
     while (true) {
       receive();
       if (next_active && current_active) {
@@ -525,7 +543,7 @@ struct SoftmaxRole {
         skip_blocks();
       }
     }
-    if (group == 0) take_turn();  // the turn that group 1 left, so that none is pending
+    if (group == 0) take_turn();  // the turn that the last group left, so that none is pending
   }
 };
 

@@ -5,36 +5,36 @@
 
 namespace jfa::kernels::sm90 {
 
-// One thread writes finished output tiles by ragged TMA, clipped at the end of the tile's rows, and
-// gives their query slots back.
+// One thread writes finished output tiles by ragged TMA, clipped at the end of the tile's rows.
 template <typename Config>
 TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& out_map) {
   using OutTile = typename Config::OutTile;
   typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
-  Cursor<Config::kQuerySlots> slots;
+  Cursor<1> filled[Config::kGroups];
 
   while (true) {
-    const Work& work = *work_in.wait();
-    if (work.tile.rows == 0) break;
-    ptx::mbarrier_wait(channels.filled(slots.slot), slots.parity);
+    const u32 address = work_in.wait();
+    const Work& work = *channels.work.at(address);
+    const i32 tile_rows = work.tile.rows, end = work.tile.out_first + tile_rows;
+    const i32 head = work.head * static_cast<i32>(Config::kPacked);
+    if (tile_rows == 0) break;
+    work_in.release(address, true);
 #pragma unroll
     for (u32 group = 0; group < Config::kGroups; ++group) {
-      const i32 rows = work.tile.rows - static_cast<i32>(group * Config::kTokens);
+      const i32 rows = tile_rows - static_cast<i32>(group * Config::kTokens);
       if (rows <= 0) break;
+      ptx::mbarrier_wait(channels.out(group).full(0), filled[group].parity);
+      filled[group].advance();
 #pragma unroll
       for (u32 panel = 0; panel < OutTile::kPanels; ++panel) {
-        ptx::tma_store_5d(out_map,
-                          channels.group_tile(slots.slot, group) + panel * OutTile::kPanelBytes,
-                          panel * OutTile::kPanelColumns, kRaggedExtent - rows,
-                          work.head * static_cast<i32>(Config::kPacked), kRaggedExtent,
-                          work.tile.out_first + work.tile.rows);
+        ptx::tma_store_5d(out_map, channels.out_tile(group) + panel * OutTile::kPanelBytes,
+                          panel * OutTile::kPanelColumns, kRaggedExtent - rows, head, kRaggedExtent,
+                          end);
       }
+      ptx::bulk_commit_group();
+      ptx::bulk_wait_group_read<0>();
+      ptx::mbarrier_arrive(channels.out(group).empty(0));
     }
-    work_in.release(&work, true);
-    ptx::bulk_commit_group();
-    ptx::bulk_wait_group_read<0>();
-    ptx::mbarrier_arrive(channels.queries.barriers.empty(slots.slot));
-    slots.advance();
   }
   ptx::bulk_wait_group<0>();
 }
