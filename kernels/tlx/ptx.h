@@ -16,11 +16,14 @@ TLX_DEVICE u32 shared_address(const void* pointer) {
   return address;
 }
 
-// The pointer of a shared address. The compiler knows where it points, and accesses through it are
-// shared-memory instructions; an address takes half the registers of a pointer.
+// cvta.shared.u64 — the generic pointer of a shared address, which takes half its registers. (Data
+// Movement: cvta; the compiler's own conversion sends nvcc 13.0 into an endless loop in
+// forward.cu.)
 template <typename Value>
 TLX_DEVICE Value* shared_pointer(u32 address) {
-  return static_cast<Value*>(__cvta_shared_to_generic(address));
+  u64 generic;
+  asm("cvta.shared.u64 %0, %1;" : "=l"(generic) : "l"(static_cast<u64>(address)));
+  return reinterpret_cast<Value*>(generic);
 }
 
 // ---- mbarrier: sm_90 (Parallel Synchronization: mbarrier)

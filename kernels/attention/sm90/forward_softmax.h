@@ -391,32 +391,25 @@ struct SoftmaxRole {
     return true;
   }
 
-  // Finishes an exceptional step: its keys are still here, so the scores are made again, and
-  // weighed with their maximum.
-  TLX_DEVICE void redo() {
-    Accumulator<kKeys> scores;
-    issue_scores(scores);
-    ptx::wgmma_wait_group<0>();
-    scores.pin();
-    release_keys();
-    float shrink[2];
-    weigh(scores, false, shrink);
-    rescale(shrink);
-    pack_operand<Element>(probabilities, scores);
-    ++block;
-  }
-
-  // A boundary inside a tile of an active group: block - 1 is the current step, `block` the next.
-  template <bool kMasked, u32 kWidth>
-  TLX_DEVICE void steady() {
+  // A boundary inside a tile, with the maximum and the mask looked for: block - 1 is the current
+  // step, `block` the next. `again`: an optimistic step that proved exceptional; its values are
+  // multiplied and its keys are still here, so only the scores are made again.
+  template <u32 kWidth>
+  TLX_DEVICE void exact(bool masked, bool again) {
     Accumulator<kWidth> scores;
-    multiply(scores);
+    if (again) {
+      issue_scores(scores);
+      ptx::wgmma_wait_group<0>();
+      scores.pin();
+    } else {
+      multiply(scores);
+    }
     release_keys();
     float shrink[2];
-    weigh(scores, kMasked, shrink);
+    weigh(scores, masked, shrink);
     ptx::wgmma_wait_group<0>();
     out.pin();
-    values.release(one_lane);
+    if (!again) values.release(one_lane);
     if constexpr (Config::kSoftmax) rescale(shrink);
     pack_operand<Element>(probabilities, scores);
     ++block;
@@ -497,18 +490,19 @@ struct SoftmaxRole {
     const i32 wide = narrow_last ? blocks - 1 : blocks;
     const i32 first_full = tile.full_begin <= begin ? 0 : ceil_div(tile.full_begin - begin, kBlock);
     const i32 end_full = tile.full_end <= begin ? 0 : (tile.full_end - begin) / kBlock;
-    while (block < wide && block < first_full) steady<true, kKeys>();
-    while (block < wide && block < end_full) {
+    while (block < wide) {
+      const bool full = block >= first_full && block < end_full;
+      bool again = false;
       if constexpr (Config::kSoftmax) {
         bool fits = true;
-        while (block < wide && block < end_full && fits) fits = steady_full();
-        if (!fits) redo();
-      } else {
-        steady<false, kKeys>();
+        while (block < end_full && block >= first_full && block < wide && fits)
+          fits = steady_full();
+        again = !fits;
+        if (fits && full) continue;
       }
+      exact<kKeys>(!full, again);
     }
-    while (block < wide) steady<true, kKeys>();
-    if (narrow_last) steady<true, kNarrow>();
+    if (narrow_last) exact<kNarrow>(true, false);
   }
 
   // The same for a group whose half of the tile is empty.
