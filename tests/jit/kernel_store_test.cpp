@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -107,13 +108,23 @@ TEST_F(WithCompiler, ShippedKernelsDoNotSpill) {
   KernelRequest add = softmax();
   add.source = "examples/vector_add.cu";
   add.entry = "jfa::examples::vector_add";
-  KernelRequest forward = softmax();
-  forward.source = "attention/sm90/forward.cu";
-  forward.entry =
-      "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
-      "128, "
-      "2, jfa::kernels::Activation::softmax, true>>";
-  for (const KernelRequest& request : {softmax(), add, forward}) {
+  std::vector<KernelRequest> requests = {softmax(), add};
+  // Element, D, Dv, activation, mask, packed heads, factors of out, long keys: the instances that
+  // need most registers.
+  for (const char* config :
+       {"bf16, 128, 128, jfa::kernels::Activation::softmax, 0, 1, false, false",
+        "bf16, 128, 128, jfa::kernels::Activation::softmax, 1, 1, false, true",
+        "f16, 128, 128, jfa::kernels::Activation::softmax, 3, 3, false, false",
+        "bf16, 128, 128, jfa::kernels::Activation::softmax, 3, 1, true, true",
+        "bf16, 64, 64, jfa::kernels::Activation::softmax, 3, 1, false, false",
+        "bf16, 256, 256, jfa::kernels::Activation::silu, 6, 1, false, false"}) {
+    KernelRequest forward = softmax();
+    forward.source = "attention/sm90/forward.cu";
+    forward.entry = fmt::format(
+        "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::{}>>", config);
+    requests.push_back(forward);
+  }
+  for (const KernelRequest& request : requests) {
     const auto kernel = store.get(request);
     EXPECT_EQ(kernel->resources->spill_store_bytes, 0) << to_string(request);
     EXPECT_EQ(kernel->resources->spill_load_bytes, 0) << to_string(request);

@@ -40,8 +40,9 @@ struct ForwardConfig {
   static constexpr int kMask = kMaskV;
   static constexpr bool kOutScales = kOutScalesV;  // factors of out by sequence or row
   // Between two tiles, finish the old one before the softmax of the new one: the registers of large
-  // blocks allow nothing else. Otherwise the softmax runs under the old tile's last product.
-  static constexpr bool kFinishFirst = kKeys > 128;
+  // blocks, or of three groups, allow nothing else. Otherwise the softmax runs under the old tile's
+  // last product.
+  static constexpr bool kFinishFirst = kKeys > 128 || kShape.groups == 3;
   static constexpr bool kTwoIntervals = has_two_intervals(kMask);
 
   static constexpr u32 kGroups = kShape.groups;  // compute warpgroups

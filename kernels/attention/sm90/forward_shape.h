@@ -31,7 +31,7 @@ constexpr ForwardShape forward_shape(int dim, int value_dim, bool long_keys) {
   const int widest = d > dv ? d : dv;
   if (widest <= 64) return {d, dv, 96, 4, 3};
   if (widest <= 128)
-    return long_keys ? ForwardShape{d, dv, 160, 2, 2} : ForwardShape{d, dv, 128, 2, 2};
+    return long_keys ? ForwardShape{d, dv, 144, 2, 2} : ForwardShape{d, dv, 128, 2, 2};
   if (widest <= 192) return {d, dv, 80, 2, 2};
   return {d, dv, 48, 2, 2};
 }
