@@ -12,7 +12,8 @@ import nvrtc
 import pytest
 from cases import CASES, Case
 from emulated import SCHEDULES, Run, TensorMap, run_kernel, settings_for
-from mutations import MUTATIONS, Mutation
+from mutation import Mutation
+from mutations import MUTATIONS
 
 # On CI the compiler must be there: without it every mutation fails instead of being skipped.
 pytestmark = pytest.mark.skipif(

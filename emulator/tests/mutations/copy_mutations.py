@@ -1,0 +1,253 @@
+"""Seeded bugs of the kernels that copy in bulk: TMA rings and bulk copies."""
+
+from __future__ import annotations
+
+from mutation import (
+    BARRIER,
+    BOUNDS,
+    DEADLOCK,
+    FENCE,
+    MISALIGNED,
+    PENDING,
+    RACE,
+    REUSE,
+    UNINITIALISED,
+    Mutation,
+)
+
+#: The loop of tma_ring that reads a tile.
+_CHANGE = (
+    "    for (int i = thread; i < kTile * kTile; i += kWorkers) "
+    "changed[i] = 2.0f * loaded[stage][i] + 1.0f;\n"
+)
+
+COPY_MUTATIONS = [
+    # --- TMA ring: barriers, transaction bytes, proxies, store groups
+    Mutation(
+        "full barrier not awaited",
+        "tma_ring",
+        "    mbarrier_wait(&full[stage], tile / kStages & 1);\n",
+        "",
+        (RACE, UNINITIALISED, BARRIER),
+        also=(REUSE, DEADLOCK),
+    ),
+    Mutation(
+        "empty barrier not awaited",
+        "tma_ring",
+        "        mbarrier_wait(&empty[stage], (tile / kStages & 1) ^ 1);\n",
+        "",
+        (
+            REUSE,
+            RACE,
+            BARRIER,
+        ),
+        also=(DEADLOCK,),
+    ),
+    Mutation(
+        "wrong parity of the full barrier",
+        "tma_ring",
+        "mbarrier_wait(&full[stage], tile / kStages & 1);",
+        "mbarrier_wait(&full[stage], tile / kStages & 1 ^ 1);",
+        (RACE, UNINITIALISED, DEADLOCK, BARRIER),
+        also=(REUSE,),
+    ),
+    Mutation(
+        "wrong parity of the empty barrier",
+        "tma_ring",
+        "(tile / kStages & 1) ^ 1);",
+        "tile / kStages & 1);",
+        (DEADLOCK,),
+    ),
+    Mutation(
+        "too many transaction bytes",
+        "tma_ring",
+        "mbarrier_expect(&full[stage], kTileBytes);",
+        "mbarrier_expect(&full[stage], kTileBytes + 16);",
+        (DEADLOCK,),
+    ),
+    Mutation(
+        "too few transaction bytes",
+        "tma_ring",
+        "mbarrier_expect(&full[stage], kTileBytes);",
+        "mbarrier_expect(&full[stage], kTileBytes / 2);",
+        (DEADLOCK,),
+    ),
+    Mutation(
+        "arrival count one too high",
+        "tma_ring",
+        "mbarrier_init(&empty[stage], kWorkers);",
+        "mbarrier_init(&empty[stage], kWorkers + 1);",
+        (DEADLOCK,),
+    ),
+    Mutation(
+        "arrival count too low",
+        "tma_ring",
+        "mbarrier_init(&empty[stage], kWorkers);",
+        "mbarrier_init(&empty[stage], kWorkers / 2);",
+        (RACE, REUSE, BARRIER, DEADLOCK),
+    ),
+    Mutation(
+        "lost arrive",
+        "tma_ring",
+        "    mbarrier_arrive(&empty[stage]);\n",
+        "    if (thread != 7) mbarrier_arrive(&empty[stage]);\n",
+        (DEADLOCK,),
+    ),
+    Mutation(
+        "double arrive",
+        "tma_ring",
+        "    mbarrier_arrive(&empty[stage]);\n",
+        "    for (int i = 0; i < (thread == 7 ? 2 : 1); ++i) mbarrier_arrive(&empty[stage]);\n",
+        (
+            RACE,
+            REUSE,
+            BARRIER,
+        ),
+        also=(DEADLOCK,),
+    ),
+    Mutation(
+        "buffer released before it is read",
+        "tma_ring",
+        _CHANGE + "    mbarrier_arrive(&empty[stage]);\n",
+        "    mbarrier_arrive(&empty[stage]);\n" + _CHANGE,
+        (RACE, REUSE),
+    ),
+    Mutation(
+        "no proxy fence before the store",
+        "tma_ring",
+        "    fence_async();\n",
+        "",
+        (FENCE,),
+    ),
+    Mutation(
+        "no barrier before the store",
+        "tma_ring",
+        "    fence_async();\n    named_sync(1, kWorkers);\n",
+        "    fence_async();\n",
+        (RACE, REUSE, FENCE),
+        also=(UNINITIALISED,),
+    ),
+    Mutation(
+        "store buffer reused early",
+        "tma_ring",
+        "    if (tile > 0 && thread == 0) bulk_wait_read<0>();\n",
+        "",
+        (REUSE,),
+    ),
+    Mutation(
+        "store group off by one",
+        "tma_ring",
+        "    if (tile > 0 && thread == 0) bulk_wait_read<0>();\n",
+        "    if (tile > 0 && thread == 0) bulk_wait_read<1>();\n",
+        (REUSE,),
+    ),
+    Mutation(
+        "store not committed",
+        "tma_ring",
+        "      bulk_commit();\n",
+        "",
+        (REUSE,),
+        also=(PENDING,),
+    ),
+    Mutation(
+        "exit with a pending store",
+        "tma_ring",
+        "  if (thread == 0) bulk_wait_read<0>();\n}",
+        "}",
+        (PENDING,),
+    ),
+    Mutation(
+        "no barrier after mbarrier.init",
+        "tma_ring",
+        "  __syncthreads();\n  if (thread >= kWorkers)",
+        "  if (thread >= kWorkers)",
+        (BARRIER,),
+    ),
+    Mutation(
+        "barrier initialised twice",
+        "tma_ring",
+        "  if (thread == 0) {\n    for (int stage",
+        "  if (thread == 0 || thread == kWorkers) {\n    for (int stage",
+        (BARRIER,),
+    ),
+    Mutation(
+        "barriers overlap the tile",
+        "tma_ring",
+        "changed[i] = 2.0f",
+        "(i == kTile * kTile - 1 ? reinterpret_cast<float*>(full)[0] : changed[i]) = 2.0f",
+        (BARRIER,),
+        also=(
+            UNINITIALISED,
+            DEADLOCK,
+        ),
+    ),
+    Mutation(
+        "tile row off by one",
+        "tma_ring",
+        "tma_store(&out, 0, tile * kTile, changed);",
+        "tma_store(&out, 0, tile * kTile, changed + 4);",
+        (MISALIGNED, BOUNDS),
+    ),
+    Mutation(
+        "box one row too low",
+        "tma_ring",
+        "",
+        "",
+        (DEADLOCK,),
+        boxes=(("in", (31, 32)),),
+    ),
+    Mutation(
+        "box one row too high",
+        "tma_ring",
+        "",
+        "",
+        (DEADLOCK, RACE, REUSE, BARRIER),
+        also=(BOUNDS, UNINITIALISED, PENDING),
+        boxes=(("in", (33, 32)),),
+    ),
+    Mutation(
+        "stored box one row too high",
+        "tma_ring",
+        "",
+        "",
+        (BOUNDS, RACE, UNINITIALISED, BARRIER),
+        also=(REUSE,),
+        boxes=(("out", (33, 32)),),
+    ),
+    # --- Bulk copies
+    Mutation(
+        "bulk copy runs past the array",
+        "bulk_ring",
+        "      if (row + 1 < rows_per_cta) {",
+        "      if (row < rows_per_cta) {",
+        (BOUNDS,),
+    ),
+    Mutation(
+        "bulk size not a multiple of 16",
+        "bulk_ring",
+        "bulk_reduce_add(sums, total, kRowBytes);",
+        "bulk_reduce_add(sums, total, kRowBytes - 4);",
+        (MISALIGNED,),
+    ),
+    Mutation(
+        "output row reused early",
+        "bulk_ring",
+        "bulk_wait_read<1>();",
+        "bulk_wait_read<2>();",
+        (REUSE,),
+    ),
+    Mutation(
+        "no proxy fence before the reduction",
+        "bulk_ring",
+        "  total[thread] = sum;\n  fence_async();\n",
+        "  total[thread] = sum;\n",
+        (FENCE,),
+    ),
+    Mutation(
+        "uninitialised row stored",
+        "bulk_ring",
+        "    row_out[slot][thread] = 2.0f * value;\n",
+        "    if (thread < 64) row_out[slot][thread] = 2.0f * value;\n",
+        (UNINITIALISED,),
+    ),
+]
