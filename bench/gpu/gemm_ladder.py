@@ -17,15 +17,14 @@ import math
 import random
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from driver import ROOT, Driver, TensorMap, compile_cubin, event_milliseconds
 
-ROOT = Path(__file__).resolve().parents[2]
 TILE_ROWS, TILE_COLUMNS = 128, 256
 SHARED_BYTES = 227 * 1024
 BOX_COLUMNS, OPERAND_BOX_ROWS, OUTPUT_BOX_ROWS = 64, 128, 64
@@ -47,65 +46,14 @@ STEPS = [
 ]
 
 
-class TensorMap(ctypes.Structure):
-    _fields_ = (("opaque", ctypes.c_uint64 * 16),)
-
-
-class Driver:
-    def __init__(self) -> None:
-        torch.zeros(1, device="cuda")  # makes the context current
-        self._library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *arguments: object) -> None:
-        status = getattr(self._library, name)(*arguments)
-        if status:
-            text = ctypes.c_char_p()
-            self._library.cuGetErrorString(status, ctypes.byref(text))
-            raise RuntimeError(f"{name}: {text.value.decode() if text.value else status}")
-
-    def load(self, cubin: bytes) -> ctypes.c_void_p:
-        """The only kernel of a cubin."""
-        module, kernel = ctypes.c_void_p(), (ctypes.c_void_p * 1)()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self.call("cuModuleEnumerateFunctions", kernel, 1, module)
-        function = ctypes.c_void_p(kernel[0])
-        max_dynamic_shared_bytes = 8
-        self.call("cuFuncSetAttribute", function, max_dynamic_shared_bytes, SHARED_BYTES)
-        return function
-
-    def map(self, tensor: torch.Tensor, box_rows: int) -> TensorMap:
-        """A plain map of a row-major matrix."""
-        rows, columns = tensor.shape
-        extents = (ctypes.c_uint64 * 2)(columns, rows)
-        strides = (ctypes.c_uint64 * 1)(columns * 2)
-        box = (ctypes.c_uint32 * 2)(BOX_COLUMNS, box_rows)
-        steps = (ctypes.c_uint32 * 2)(1, 1)
-        storage = ctypes.create_string_buffer(192)
-        aligned = (ctypes.addressof(storage) + 63) // 64 * 64
-        bf16, swizzle_128, l2_128 = 9, 3, 2
-        address = ctypes.c_void_p(tensor.data_ptr())
-        self.call(
-            "cuTensorMapEncodeTiled",
-            *(ctypes.c_void_p(aligned), bf16, 2, address, extents, strides, box, steps),
-            *(0, swizzle_128, l2_128, 0),
-        )
-        result = TensorMap()
-        ctypes.memmove(ctypes.byref(result), aligned, 128)
-        return result
+def plain_map(driver: Driver, tensor: torch.Tensor, box_rows: int) -> TensorMap:
+    """A map of a row-major matrix."""
+    rows, columns = tensor.shape
+    return driver.encode(tensor, (columns, rows), (columns * 2,), (BOX_COLUMNS, box_rows))
 
 
 def compile_step(step: Step) -> bytes:
-    with tempfile.TemporaryDirectory() as name:
-        cubin = Path(name) / "step.cubin"
-        subprocess.run(
-            [
-                *("nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "-O3"),
-                *("-lineinfo", "-cubin", f"-I{ROOT / 'kernels'}", "-o", cubin),
-                ROOT / "examples" / "tlx" / f"{step.file}.cu",
-            ],
-            check=True,
-        )
-        return cubin.read_bytes()
+    return compile_cubin(ROOT / "examples" / "tlx" / f"{step.file}.cu")
 
 
 class Launch:
@@ -124,8 +72,11 @@ class Launch:
         self._driver, self._kernel, self._threads = driver, kernel, step.threads
         arguments: list[ctypes.Structure | ctypes._SimpleCData[int]] = []
         if step.maps:
-            arguments += [driver.map(a, OPERAND_BOX_ROWS), driver.map(b, OPERAND_BOX_ROWS)]
-            arguments.append(driver.map(out, OUTPUT_BOX_ROWS))
+            arguments += [
+                plain_map(driver, a, OPERAND_BOX_ROWS),
+                plain_map(driver, b, OPERAND_BOX_ROWS),
+            ]
+            arguments.append(plain_map(driver, out, OUTPUT_BOX_ROWS))
         else:
             arguments += [ctypes.c_uint64(tensor.data_ptr()) for tensor in (a, b, out)]
         sizes = (m, n, k) if step.persistent or not step.maps else (k,)
@@ -178,15 +129,7 @@ def milliseconds(calls: dict[str, Callable[[], object]], rounds: int) -> dict[st
         call()
     for _ in range(rounds):
         for name, call in random.sample(list(calls.items()), len(calls)):
-            start, end = (
-                torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-                for _ in range(2)
-            )
-            start.record()
-            call()
-            end.record()
-            end.synchronize()
-            times[name].append(start.elapsed_time(end))
+            times[name].append(event_milliseconds(call))
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -214,7 +157,7 @@ def main() -> None:
     driver = Driver()
     with ThreadPoolExecutor() as pool:
         cubins = list(pool.map(compile_step, STEPS))
-    kernels = [driver.load(cubin) for cubin in cubins]
+    kernels = [driver.load(cubin, SHARED_BYTES) for cubin in cubins]
     for kernel, step in zip(kernels, STEPS, strict=True):
         for m, n, k in [(1000, 776, 520), (64, 8, 8), (3000, 2056, 1096)]:
             check(driver, kernel, step, m, n, k)

@@ -19,15 +19,16 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from driver import ROOT, Driver, TensorMap, compile_cubin, event_milliseconds
 from torch.nn.attention.varlen import varlen_attn
 
-ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "bench" / "workloads"
 
 
@@ -169,62 +170,16 @@ class Arguments(ctypes.Structure):
     )
 
 
-class TensorMap(ctypes.Structure):
-    _fields_ = (("opaque", ctypes.c_uint64 * 16),)
-
-
-class Driver:
-    def __init__(self) -> None:
-        torch.zeros(1, device="cuda")  # makes the context current
-        self._library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *arguments: object) -> None:
-        status = getattr(self._library, name)(*arguments)
-        if status:
-            text = ctypes.c_char_p()
-            self._library.cuGetErrorString(status, ctypes.byref(text))
-            raise RuntimeError(f"{name}: {text.value.decode() if text.value else status}")
-
-    def load(self, cubin: bytes, shared_bytes: int) -> ctypes.c_void_p:
-        """The only kernel of a cubin."""
-        module, kernel = ctypes.c_void_p(), (ctypes.c_void_p * 1)()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self.call("cuModuleEnumerateFunctions", kernel, 1, module)
-        function = ctypes.c_void_p(kernel[0])
-        max_dynamic_shared_bytes = 8
-        self.call("cuFuncSetAttribute", function, max_dynamic_shared_bytes, shared_bytes)
-        return function
-
-    def ragged_map(self, tensor: torch.Tensor, rows: int) -> TensorMap:
-        """A map of [rows, heads, dim] whose row coordinate clips at any row (kernels/tlx/tma.h)."""
-        row = tensor.stride(0) * 2
-        heads, dim = tensor.shape[1:]
-        extents = (ctypes.c_uint64 * 5)(dim, RAGGED_EXTENT, heads, 1 << 31, 1 << 31)
-        head = max(tensor.stride(1) * 2, 16)
-        strides = (ctypes.c_uint64 * 4)(row, head, (1 << 35) - row, row)
-        box = (ctypes.c_uint32 * 5)(64, rows, 1, 1, 1)
-        steps = (ctypes.c_uint32 * 5)(1, 1, 1, 1, 1)
-        storage = ctypes.create_string_buffer(192)
-        aligned = (ctypes.addressof(storage) + 63) // 64 * 64
-        bf16, swizzle_128, l2_128 = 9, 3, 2
-        self.call(
-            "cuTensorMapEncodeTiled",
-            ctypes.c_void_p(aligned),
-            bf16,
-            5,
-            ctypes.c_void_p(tensor.data_ptr()),
-            extents,
-            strides,
-            box,
-            steps,
-            0,
-            swizzle_128,
-            l2_128,
-            0,
-        )
-        result = TensorMap()
-        ctypes.memmove(ctypes.byref(result), aligned, 128)
-        return result
+def ragged_map(driver: Driver, tensor: torch.Tensor, rows: int) -> TensorMap:
+    """A map of [rows, heads, dim] whose row coordinate clips at any row (kernels/tlx/tma.h)."""
+    row, head = tensor.stride(0) * 2, max(tensor.stride(1) * 2, 16)
+    heads, dim = tensor.shape[1:]
+    return driver.encode(
+        tensor,
+        (dim, RAGGED_EXTENT, heads, 1 << 31, 1 << 31),
+        (row, head, (1 << 35) - row, row),
+        (64, rows, 1, 1, 1),
+    )
 
 
 class Instance:
@@ -237,20 +192,11 @@ class Instance:
             folder = Path(name)
             (folder / "shape.cpp").write_text(SHAPE.format(dim=dim, long_keys=flag))
             (folder / "forward.cu").write_text(INSTANCE.format(dim=dim, mask=mask, long_keys=flag))
-            include = f"-I{kernels}"
             shape = [str(folder / "shape.cpp"), "-o", str(folder / "shape")]
-            subprocess.run(["g++", "-std=c++20", include, *shape], check=True)
+            subprocess.run(["g++", "-std=c++20", f"-I{kernels}", *shape], check=True)
             numbers = subprocess.run([folder / "shape"], check=True, capture_output=True)
             self.keys, self.groups, self.shared_bytes = map(int, numbers.stdout.split())
-            cubin = folder / "forward.cubin"
-            subprocess.run(
-                [
-                    *("nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "-O3"),
-                    *("-lineinfo", "-cubin", include, "-o", cubin, folder / "forward.cu"),
-                ],
-                check=True,
-            )
-            self.cubin = cubin.read_bytes()
+            self.cubin = compile_cubin(folder / "forward.cu", kernels)
 
     def load(self) -> None:
         """In the thread that launches: contexts belong to threads."""
@@ -357,7 +303,7 @@ class Forward:
             out_scale=1.0,
         )
         arguments.mask.bottom_right = 1
-        ragged = instance.driver.ragged_map
+        ragged = partial(ragged_map, instance.driver)
         self._arguments = (
             arguments,
             ragged(self.q, ROWS_OF_GROUP),
@@ -424,19 +370,8 @@ def worst_error(
 
 def milliseconds(call: Callable[[], object], repetitions: int = 15) -> float:
     """Median time of one call, after a warm-up."""
-    times = []
-    for repetition in range(repetitions + 3):
-        begin, end = (
-            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(2)
-        )
-        begin.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        if repetition >= 3:
-            times.append(begin.elapsed_time(end))
-    return float(statistics.median(times))
+    times = [event_milliseconds(call) for _ in range(repetitions + 3)]
+    return statistics.median(times[3:])
 
 
 def check(instance: Instance) -> None:
