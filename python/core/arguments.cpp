@@ -18,9 +18,6 @@ using namespace nb::literals;
 namespace jfa::python {
 namespace {
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what Python can hand over
-void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
-
 Tensor make_tensor(std::uintptr_t data, DType dtype, const std::vector<std::int64_t>& shape,
                    const std::vector<std::int64_t>& strides) {
   Tensor tensor;

@@ -44,9 +44,6 @@ void bind_plan(nb::module_& module) {
              "args"_a, "execution"_a, WithoutGil());
 }
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what Python can hand over
-void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
-
 // A call that differs from one seen before in addresses alone; it goes through the same checks.
 class PreparedForward {
  public:

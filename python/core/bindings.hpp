@@ -3,7 +3,14 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
+
 namespace jfa::python {
+
+// An address is what Python can hand over.
+inline void* pointer(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 
 void bind_arguments(nanobind::module_& module);  // tensors, masks, biases, arguments
 void bind_attention(nanobind::module_& module);  // plan, forward, backward, reference
