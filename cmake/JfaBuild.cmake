@@ -40,6 +40,16 @@ function(jfa_add_test name)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
+# jfa_add_schedules(<test>): the test again on the PTX machine with all its checkers, under schedules that let asynchronous
+# work finish early, late, backwards and at random.
+function(jfa_add_schedules name)
+  foreach(schedule eager lazy reverse random)
+    add_test(NAME ${name}_${schedule} COMMAND ${name})
+    set_tests_properties(${name}_${schedule}
+                         PROPERTIES ENVIRONMENT "JFA_EMULATOR=checks=all,schedule=${schedule},seed=1")
+  endforeach()
+endfunction()
+
 # jfa_add_fuzzer(<name> SOURCES <files> [LIBRARIES <targets>]): a fuzz target with LLVMFuzzerTestOneInput and a corpus in
 # corpus/<name>/. As a test it replays the corpus and a fixed number of seeded mutations of it (tests/fuzz/driver.cpp);
 # with -DJFA_LIBFUZZER=ON and clang it is a libFuzzer executable.

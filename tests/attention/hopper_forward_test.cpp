@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -13,10 +12,15 @@
 #include "attention/forward_arguments.h"
 #include "attention/sm90/forward_shape.h"
 #include "device/available.hpp"
+#include "device/bf16.hpp"
 #include "jfa/runtime.hpp"
 
 namespace jfa {
 namespace {
+
+using test::from_bf16;
+using test::kNan;
+using test::to_bf16;
 
 using kernels::PlanHeader;
 using kernels::SequenceRows;
@@ -27,21 +31,6 @@ constexpr int kDim = 128;
 constexpr kernels::sm90::ForwardShape kShape = kernels::sm90::forward_shape(kDim, kDim, false);
 constexpr int kRows = kernels::sm90::tile_tokens(kShape, 1);
 constexpr std::uint64_t kRaggedExtent = std::uint64_t{1} << 30;
-
-float from_bf16(std::uint16_t bits) {
-  const std::uint32_t wide = std::uint32_t{bits} << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-std::uint16_t to_bf16(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-constexpr std::uint16_t kNan = 0x7FC0;
 
 // A batch of self-attention with `heads` heads; NaN in the rows behind the last sequence.
 struct Batch {

@@ -3,37 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "jfa/jfa.hpp"
 #include "random_problem.hpp"
+#include "random_run.hpp"
 
 namespace jfa {
 namespace {
 
-std::uint64_t setting(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
-
 TEST(RandomProblems, AgreeWithTheReference) {
-  const std::uint64_t first = setting("JFA_FUZZ_FIRST", 0);
-  const std::uint64_t count = setting("JFA_FUZZ_PROBLEMS", 2500);
-  int failures = 0;
-  for (std::uint64_t number = first; number < first + count && failures < 20; ++number) {
-    const Problem problem = testing::random_problem(number);
-    const std::string line = to_string(problem);
-    ASSERT_EQ(parse_problem(line), problem) << line;
-    try {
-      const CheckReport report = check(problem);
-      if (report.passed()) continue;
-      ADD_FAILURE() << line << "   (problem " << number << ")\n" << to_string(report);
-    } catch (const Error& error) {
-      ADD_FAILURE() << line << "   (problem " << number << ")\n" << error.what();
-    }
-    ++failures;
-  }
+  testing::expect_random_problems_pass(
+      2500, testing::random_problem,
+      [](const Problem& problem, const std::string&, std::uint64_t) -> std::optional<CheckReport> {
+        return check(problem);
+      });
 }
 
 }  // namespace

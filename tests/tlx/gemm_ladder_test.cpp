@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -13,29 +12,19 @@
 #include <vector>
 
 #include "device/available.hpp"
+#include "device/bf16.hpp"
 #include "jfa/runtime.hpp"
 #include "tlx/kernel_folder.hpp"
 
 namespace jfa {
 namespace {
 
+using test::from_bf16;
+using test::kNan;
+using test::to_bf16;
+
 constexpr unsigned kRows = 128, kColumns = 256;  // of a tile
 constexpr unsigned kSharedBytes = 227 * 1024;    // at least what each step needs
-constexpr std::uint16_t kNan = 0x7FC0;
-
-float from_bf16(std::uint16_t bits) {
-  const std::uint32_t wide = std::uint32_t{bits} << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-std::uint16_t to_bf16(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
 unsigned tiles(unsigned extent, unsigned tile) {
   return (extent + tile - 1) / tile;
 }
