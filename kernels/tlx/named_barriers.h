@@ -37,7 +37,11 @@ struct NamedBarriers {
                   "a barrier must be in the kernel's registry exactly once: add it to "
                   "NamedBarriers<…>, or derive a type of its own for each use");
     u32 next = kFirst, found = 0;
-    (((is_same<Names, Name> ? found = next : 0), next += Names::kCount), ...);
+    const auto visit = [&]<typename Candidate>() {
+      if (is_same<Candidate, Name>) found = next;
+      next += Candidate::kCount;
+    };
+    (visit.template operator()<Names>(), ...);
     return found;
   }();
 
@@ -51,6 +55,11 @@ struct NamedBarriers {
   template <typename Name>
   static TLX_DEVICE void arrive(u32 which = 0) {
     ptx::bar_arrive(id<Name> + which, Name::kThreads);
+  }
+  // sync(), and whether `value` was true in any thread.
+  template <typename Name>
+  static TLX_DEVICE bool any(bool value, u32 which = 0) {
+    return ptx::bar_any(id<Name> + which, Name::kThreads, value);
   }
 #endif
 };

@@ -11,7 +11,7 @@ namespace jfa::kernels::sm90 {
 template <typename Config>
 TLX_DEVICE void clear_queries(char* queries) {
   if constexpr (Config::kUsedRows != kForwardGroupRows) {
-    constexpr u32 kBytes = SharedPlan<Config>::kKeys - SharedPlan<Config>::kQueries;
+    constexpr u32 kBytes = ForwardMemory<Config>::Queries::kBytes;
     for (u32 i = threadIdx.x * 4; i < kBytes; i += Config::Budget::kThreads * 4)
       *reinterpret_cast<u32*>(queries + i) = 0;
     ptx::fence_proxy_async_shared();
@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(Config::Budget::kThreads, 1)
   const Channels<Config> channels(shared);
   const u32 warp = ptx::uniform(threadIdx.x / 32);
   if (threadIdx.x == 0) channels.initialise();
-  clear_queries<Config>(shared + SharedPlan<Config>::kQueries);
+  using Memory = ForwardMemory<Config>;
+  clear_queries<Config>(shared + Memory::template offset<typename Memory::Queries>);
   ptx::griddepcontrol_wait();  // the plan, or whatever else came before
   __syncthreads();
 

@@ -20,6 +20,7 @@
 #include "tlx/channel.h"
 #include "tlx/dot.h"
 #include "tlx/roles.h"
+#include "tlx/shared_plan.h"
 
 namespace jfa::kernels::sm90 {
 
@@ -81,50 +82,63 @@ struct alignas(16) RowKeys {
   int low2, high2;
 };
 
-// Every buffer and barrier of the CTA, in one place. Tiles first: they need 1024-byte alignment.
+// Every buffer and barrier of the CTA.
 template <typename Config>
-struct SharedPlan {
-  static constexpr u32 kQueries = 0;
-  static constexpr u32 kKeys = kQueries + Config::kGroups * Config::Queries::kTileBytes;
-  static constexpr u32 kValues = kKeys + Config::Keys::kTileBytes;
-  static constexpr u32 kOut = kValues + Config::Values::kTileBytes;
-  static constexpr u32 kRowKeys = kOut + Config::kGroups * Config::OutTile::kBytes;
-  static constexpr u32 kWork = kRowKeys + Config::kRows * sizeof(RowKeys);
+struct ForwardMemory {
   // Compute roles hold two items, the current and the next one; the load role is two ahead.
   static constexpr u32 kWorkDepth = 4;
   // The store and load roles take part in the work channel as two more consumer warps.
   using WorkChannel = ValueChannel<Work, kWorkDepth, Config::kConsumerWarps + 2>;
-  static constexpr u32 kQueryBarriers = kWork + WorkChannel::kValueBytes;
-  static constexpr u32 kKeyBarriers =
-      kQueryBarriers + Config::kGroups * Config::Queries::kBarrierBytes;
-  static constexpr u32 kValueBarriers = kKeyBarriers + Config::Keys::kBarrierBytes;
-  static constexpr u32 kWorkBarriers = kValueBarriers + Config::Values::kBarrierBytes;
-  static constexpr u32 kOutBarriers =
-      kWorkBarriers + WorkChannel::kBarrierBytes;  // one ring of depth 1 a warpgroup
-  static constexpr u32 kBytes = kOutBarriers + Config::kGroups * RingBarriers<1>::kBytes;
-  static_assert(kBytes <= forward_shared_bytes(Config::kShape),
+
+  template <typename Channel, u32 kCount = 1>
+  using TileRegion = Region<kCount * Channel::kTileBytes, 1024>;
+  template <typename Channel, u32 kCount = 1>
+  using BarrierRegion = Region<kCount * Channel::kBarrierBytes, 8>;
+
+  struct Queries : TileRegion<typename Config::Queries, Config::kGroups> {};
+  struct Keys : TileRegion<typename Config::Keys> {};
+  struct Values : TileRegion<typename Config::Values> {};
+  struct Out : Region<Config::kGroups * Config::OutTile::kBytes, 1024> {};
+  struct Rows : Region<Config::kRows * sizeof(RowKeys)> {};
+  struct WorkItems : Region<WorkChannel::kValueBytes> {};
+  struct QueryBarriers : BarrierRegion<typename Config::Queries, Config::kGroups> {};
+  struct KeyBarriers : BarrierRegion<typename Config::Keys> {};
+  struct ValueBarriers : BarrierRegion<typename Config::Values> {};
+  struct WorkBarriers : BarrierRegion<WorkChannel> {};
+  struct OutBarriers : Region<Config::kGroups * RingBarriers<1>::kBytes, 8> {};
+
+  using Plan = SharedPlan<Distinct<Queries, Keys, Values, Out, Rows, WorkItems, QueryBarriers,
+                                   KeyBarriers, ValueBarriers, WorkBarriers, OutBarriers>>;
+  static_assert(Plan::kBytes <= forward_shared_bytes(Config::kShape),
                 "the host allocates less shared memory than the kernel uses: see forward_shape.h");
   static_assert(
       forward_shared_bytes(Config::kShape) <= kSharedBytesPerCta,
       "the tiles do not fit 227 KiB of shared memory: fewer stages or a smaller key block");
+
+  template <typename Name>
+  static constexpr u32 offset = Plan::template offset<Name>;
 };
 
 // The channels of one CTA, as seen from any of its threads.
 template <typename Config>
 struct Channels {
-  using Plan = SharedPlan<Config>;
+  using Memory = ForwardMemory<Config>;
   typename Config::Keys keys;
   typename Config::Values values;
-  typename Plan::WorkChannel work;
-  u32 row_keys;  // shared address of RowKeys [tile rows]
-  u32 base;      // shared address of everything
+  typename Memory::WorkChannel work;
+  u32 base;  // shared address of everything
 
   TLX_DEVICE explicit Channels(char* shared) {
     base = ptx::shared_address(shared);
-    keys = {base + Plan::kKeys, {base + Plan::kKeyBarriers}};
-    values = {base + Plan::kValues, {base + Plan::kValueBarriers}};
-    work = {base + Plan::kWork, {base + Plan::kWorkBarriers}};
-    row_keys = base + Plan::kRowKeys;
+    keys = {at<typename Memory::Keys>(), {at<typename Memory::KeyBarriers>()}};
+    values = {at<typename Memory::Values>(), {at<typename Memory::ValueBarriers>()}};
+    work = {at<typename Memory::WorkItems>(), {at<typename Memory::WorkBarriers>()}};
+  }
+
+  // Shared address of a region.
+  template <typename Name>
+  TLX_DEVICE u32 at() const {
+    return base + Memory::template offset<Name>;
   }
 
   TLX_DEVICE void initialise() const {
@@ -142,16 +156,22 @@ struct Channels {
   // the others do.
   TLX_DEVICE typename Config::Queries queries(u32 group) const {
     using Queries = typename Config::Queries;
-    return {base + Plan::kQueries + group * Queries::kTileBytes,
-            {base + Plan::kQueryBarriers + group * Queries::kBarrierBytes}};
+    return {at<typename Memory::Queries>() + group * Queries::kTileBytes,
+            {at<typename Memory::QueryBarriers>() + group * Queries::kBarrierBytes}};
   }
 
   // Where a warpgroup stages a finished [64, value dim] tile, and its ring of depth 1.
   TLX_DEVICE u32 out_tile(u32 group) const {
-    return base + Plan::kOut + group * Config::OutTile::kBytes;
+    return at<typename Memory::Out>() + group * Config::OutTile::kBytes;
   }
   TLX_DEVICE RingBarriers<1> out(u32 group) const {
-    return {base + Plan::kOutBarriers + group * RingBarriers<1>::kBytes};
+    return {at<typename Memory::OutBarriers>() + group * RingBarriers<1>::kBytes};
+  }
+
+  // RowKeys of a warpgroup's 64 rows.
+  TLX_DEVICE RowKeys* row_keys(u32 group) const {
+    return ptx::shared_pointer<RowKeys>(at<typename Memory::Rows>() +
+                                        group * kForwardGroupRows * sizeof(RowKeys));
   }
 };
 

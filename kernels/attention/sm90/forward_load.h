@@ -113,8 +113,8 @@ TLX_DEVICE void load_queries(const Channels<Config>& channels, Cursor<1>& cursor
 template <typename Config>
 TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& channels,
                           const TensorMap& q_map, const TensorMap& k_map, const TensorMap& v_map) {
-  typename SharedPlan<Config>::WorkChannel::Producer work_out{channels.work};
-  typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
+  typename ForwardMemory<Config>::WorkChannel::Producer work_out{channels.work};
+  typename ForwardMemory<Config>::WorkChannel::Consumer work_in{channels.work};
   Cursor<1> queries[Config::kGroups];
 #pragma unroll
   for (Cursor<1>& cursor : queries) cursor.parity = 1;  // free at first

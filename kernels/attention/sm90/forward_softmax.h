@@ -3,14 +3,10 @@
 #pragma once
 
 #include "attention/sm90/forward.h"
+#include "tlx/epilogue.h"
+#include "tlx/named_barriers.h"
 
 namespace jfa::kernels::sm90 {
-
-// Named barriers of the compute groups: group g may issue its products after synchronising on turn
-// g (0 is __syncthreads).
-constexpr u32 kTurnBarrier = 1;
-// Barriers on which the warps of group g agree that a step was unexceptional.
-constexpr u32 kVoteBarrier = 5;
 
 // A sequence as seen from a tile: its rows and keys, counted from the tile's q_first and k_first.
 struct SequenceInTile {
@@ -51,7 +47,7 @@ TLX_DEVICE float output_factor(const ForwardArguments& p, i32 sequence, i32 out_
 }
 
 // Keys and output factor of one row. Rows that the tile does not have see everything: their queries
-// are zeros (or old output), and what comes of them is never stored.
+// are zeros, and what comes of them is never stored.
 struct Row {
   RowKeys keys;
   float factor;
@@ -230,21 +226,13 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
   ptx::mbarrier_wait(channels.out(group).empty(0),
                      staged.parity ^ 1);  // the store role has read the previous tile
   staged.advance();
-  const u32 lane = thread % 32;
-  const u32 row = thread / 32 % 4 * 16 + lane % 16;
-  const u32 tile = channels.out_tile(group);
+  Accumulator<Config::kValueDim> scaled;
 #pragma unroll
-  for (u32 step = 0; step < Config::kValueDim / 16; ++step) {
-    const float* d = out.d + step * 8;
-    ptx::stmatrix_x4(tile + OutTile::offset(row, step * 16 + lane / 16 * 8),
-                     ptx::pack<typename Config::Element>(d[0] * factor[0], d[1] * factor[0]),
-                     ptx::pack<typename Config::Element>(d[2] * factor[1], d[3] * factor[1]),
-                     ptx::pack<typename Config::Element>(d[4] * factor[0], d[5] * factor[0]),
-                     ptx::pack<typename Config::Element>(d[6] * factor[1], d[7] * factor[1]));
-  }
+  for (u32 i = 0; i < out.kRegisters; ++i) scaled.d[i] = out.d[i] * factor[out.half(i)];
+  store_columns<OutTile, typename Config::Element>(channels.out_tile(group), scaled, 0, thread);
   ptx::fence_proxy_async_shared();
   ptx::warp_sync();
-  if (lane == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
+  if (thread % kWarpThreads == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
 }
 
 // One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at
@@ -253,7 +241,11 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
 // tiles handle every other case.
 template <typename Config>
 struct SoftmaxRole {
-  static constexpr u32 kTurnThreads = 2 * kWarpgroupThreads;  // who passes and who takes
+  // Group g may issue its products after synchronising on turn g with the group that passes it.
+  struct Turn : NamedBarrier<2 * kWarpgroupThreads, Config::kGroups> {};
+  // The warps of group g agree whether a step was exceptional.
+  struct Vote : NamedBarrier<kWarpgroupThreads, Config::kGroups> {};
+  using Barriers = NamedBarriers<Turn, Vote>;
   static constexpr u32 kLastGroup = Config::kGroups - 1;
   static constexpr u32 kKeys = Config::kKeys;
   static constexpr u32 kNarrow = (kKeys / 2 + 15) / 16 * 16;  // of a short last block
@@ -265,7 +257,7 @@ struct SoftmaxRole {
   const u32 thread;  // in the warpgroup
   const bool one_lane = thread % 32 == 0;
 
-  typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
+  typename ForwardMemory<Config>::WorkChannel::Consumer work_in{channels.work};
   typename Config::Queries::Consumer queries{channels.queries(group)};
   typename Config::Keys::Consumer keys{channels.keys};
   typename Config::Values::Consumer values{channels.values};
@@ -279,21 +271,17 @@ struct SoftmaxRole {
   // The next step: its tile, and its block among the tile's blocks.
   u32 next = 0;  // shared address of its work item
   i32 block = 0, blocks = 0;
-  bool has_next = false, next_active = false;  // active: this group's half of the tile has rows
+  bool has_next = false, next_active = false;  // active: this group's part of the tile has rows
   // The current step: its tile, and the output factors of this thread's two rows.
   u32 current = 0;
   float current_factor[2] = {};
   bool has_current = false, current_active = false, current_first = false;
 
-  TLX_DEVICE void take_turn() const { ptx::bar_sync(kTurnBarrier + group, kTurnThreads); }
+  TLX_DEVICE void take_turn() const { Barriers::template sync<Turn>(group); }
   TLX_DEVICE void pass_turn() const {
-    ptx::bar_arrive(kTurnBarrier + (group == kLastGroup ? 0 : group + 1), kTurnThreads);
+    Barriers::template arrive<Turn>(group == kLastGroup ? 0 : group + 1);
   }
 
-  TLX_DEVICE RowKeys* rows() const {
-    return ptx::shared_pointer<RowKeys>(channels.row_keys +
-                                        group * kForwardGroupRows * sizeof(RowKeys));
-  }
   TLX_DEVICE const Work& work_at(u32 address) const { return *channels.work.at(address); }
 
   // Takes the next tile, or the end.
@@ -340,7 +328,7 @@ struct SoftmaxRole {
     }
     if (masked) {
       const i32 key = first_key<Config>(work_at(next).tile, block);
-      mask_scores<Config>(scores, rows(), key, thread);
+      mask_scores<Config>(scores, channels.row_keys(group), key, thread);
     }
     if constexpr (Config::kSoftmax) {
       online_softmax(scores, state, shrink, p.scale);
@@ -372,13 +360,13 @@ struct SoftmaxRole {
   }
 
   // The hot loop: a boundary inside a tile whose next block is whole and needs no mask. Returns
-  // false when the step is exceptional: it has then to be finished by redo().
+  // false when the step is exceptional: exact() has then to do it again.
   TLX_DEVICE bool steady_full() {
     Accumulator<kKeys> scores;
     multiply(scores);
     float sum[2];
     const bool fits = optimistic_softmax(scores, state, sum, p.scale);
-    const bool exceptional = ptx::bar_any(kVoteBarrier + group, kWarpgroupThreads, !fits);
+    const bool exceptional = Barriers::template any<Vote>(!fits, group);
     ptx::wgmma_wait_group<0>();
     out.pin();
     values.release(one_lane);
@@ -433,7 +421,8 @@ struct SoftmaxRole {
     Accumulator<kKeys> scores;
     float next_factor[2] = {};
     const auto start = [&] {
-      start_rows<Config>(p, work_at(next).tile, rows(), next_factor, group, thread);
+      start_rows<Config>(p, work_at(next).tile, channels.row_keys(group), next_factor, group,
+                         thread);
     };
     // Simple masks are worked out under the products; for the others registers do not suffice
     // there.
@@ -494,18 +483,15 @@ struct SoftmaxRole {
       const bool full = block >= first_full && block < end_full;
       bool again = false;
       if constexpr (Config::kSoftmax) {
-        bool fits = true;
-        while (block < end_full && block >= first_full && block < wide && fits)
-          fits = steady_full();
-        again = !fits;
-        if (fits && full) continue;
+        while (full && block < wide && block < end_full && !again) again = !steady_full();
+        if (full && !again) continue;
       }
       exact<kKeys>(!full, again);
     }
     if (narrow_last) exact<kNarrow>(true, false);
   }
 
-  // The same for a group whose half of the tile is empty.
+  // The same for a group whose part of the tile is empty.
   TLX_DEVICE void skip_blocks() {
     for (; block < blocks; ++block) {
       (void)keys.wait();
@@ -518,7 +504,7 @@ struct SoftmaxRole {
   }
 
   TLX_DEVICE void run() {
-    if (group == kLastGroup) ptx::bar_arrive(kTurnBarrier, kTurnThreads);  // group 0 goes first
+    if (group == kLastGroup) pass_turn();  // group 0 goes first
     while (true) {
       receive();
       if (next_active && current_active) {

@@ -9,7 +9,7 @@ namespace jfa::kernels::sm90 {
 template <typename Config>
 TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& out_map) {
   using OutTile = typename Config::OutTile;
-  typename SharedPlan<Config>::WorkChannel::Consumer work_in{channels.work};
+  typename ForwardMemory<Config>::WorkChannel::Consumer work_in{channels.work};
   Cursor<1> filled[Config::kGroups];
 
   while (true) {
