@@ -192,7 +192,7 @@ int run(const Options& options) {
   for (const NamedProblem& problem : problems) {
     Timing timing;
     {
-      Progress progress("measuring " + problem.line, 0);
+      const Progress progress("measuring " + problem.line, 0);
       timing = on_cpu ? measure(problem, execution, peak, options.seconds)
                       : measure_on_device(problem, execution, peak, options.seconds);
     }

@@ -73,19 +73,28 @@ TEST(Deadlock, NamesBarrierPhaseAndLine) {
   EXPECT_THAT(run.reports(), HasSubstr("1 of 2 arrivals"));
 }
 
-TEST(Deadlock, SleepingPollsThatNothingEndsNameTheAddress) {
-  // Every CTA sleeps until CTA 7 of a grid of 2 sets a flag.
+// Runs a kernel of two CTAs of a warp each, with one host thread and with two.
+std::vector<testing::Run> run_two_ctas(const std::string& body,
+                                       const std::vector<std::uint32_t>& memory) {
   LaunchConfig two_ctas;
   two_ctas.grid = {2, 1, 1};
+  std::vector<testing::Run> runs;
   for (const std::uint32_t threads : {1u, 2u}) {
     DeviceOptions options;
     options.threads = threads;
-    const auto run = testing::run(testing::kernel(R"(
+    runs.push_back(testing::run(testing::kernel(body), memory, 32, 0, options, two_ctas));
+  }
+  return runs;
+}
+
+TEST(Deadlock, SleepingPollsThatNothingEndsNameTheAddress) {
+  // Every CTA sleeps until CTA 7 of a grid of 2 sets a flag.
+  for (const auto& run : run_two_ctas(R"(
     mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 7; @%p1 bra POLL;
     st.global.u32 [%rd1], 1;
     POLL: nanosleep.u32 100;
-    ld.acquire.gpu.global.u32 %r2, [%rd1+8]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;)"),
-                                  {0, 0, 0}, 32, 0, options, two_ctas);
+    ld.acquire.gpu.global.u32 %r2, [%rd1+8]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;)",
+                                      {0, 0, 0})) {
     ASSERT_TRUE(testing::has(run.result, ReportKind::deadlock)) << run.reports();
     EXPECT_THAT(run.reports(), HasSubstr("it polls 0x"));
     EXPECT_THAT(run.reports(), HasSubstr("ld at test.ptx:"));
@@ -95,12 +104,7 @@ TEST(Deadlock, SleepingPollsThatNothingEndsNameTheAddress) {
 TEST(Deadlock, SleepingPollsThatAnotherCtaEndsAreNone) {
   // CTA 1 sets the flag after three million instructions, in which CTA 0 looks more often than the
   // patience with sleepers allows.
-  LaunchConfig two_ctas;
-  two_ctas.grid = {2, 1, 1};
-  for (const std::uint32_t threads : {1u, 2u}) {
-    DeviceOptions options;
-    options.threads = threads;
-    const auto run = testing::run(testing::kernel(R"(
+  for (const auto& run : run_two_ctas(R"(
     mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra WORK;
     POLL: nanosleep.u32 100;
     ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra POLL;
@@ -108,8 +112,8 @@ TEST(Deadlock, SleepingPollsThatAnotherCtaEndsAreNone) {
     WORK: mov.u32 %r3, 0;
     LOOP: add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 1000000; @%p3 bra LOOP;
     st.release.gpu.global.u32 [%rd1], 1;
-    END:)"),
-                                  {0}, 32, 0, options, two_ctas);
+    END:)",
+                                      {0})) {
     EXPECT_TRUE(run.result.clean()) << run.reports();
   }
 }
