@@ -7,6 +7,7 @@
 #include <new>
 
 #include "commands/commands.hpp"
+#include "terminal/interrupt.hpp"
 
 namespace {
 
@@ -33,7 +34,7 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "jfa: {}\n", error.what());
     return kUsage;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "jfa: out of memory\n");
+    fmt::print(stderr, "jfa: out of memory; a smaller problem, or fewer users or --batch-rows\n");
     return kFailure;
   } catch (const std::exception& error) {
     fmt::print(stderr, "jfa: {}\n", error.what());
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  clean_up_when_interrupted();
   const int exit_code = run(argc, argv);
   // A full disk behind a redirection must not look like success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "commands/commands.hpp"
 #include "events/event_log.hpp"
@@ -12,6 +14,7 @@
 #include "jfa/error.hpp"
 #include "jfa/problem.hpp"
 #include "measure/timer.hpp"
+#include "report/output_file.hpp"
 #include "report/run_report.hpp"
 #include "run/runner.hpp"
 #include "terminal/progress.hpp"
@@ -107,6 +110,8 @@ std::string describe(const Options& options, const AttentionShape& shape) {
 EventLog read_log(const Options& options) {
   EventLogOptions log = options.log;
   log.quotes = !options.no_quotes;
+  log.seed = options.settings.seed;
+  log.memory_bytes = available_memory();
   if (log.delimiter == "tab" || log.delimiter == "\\t") log.delimiter = "\t";
   std::error_code ignored;
   const auto size = std::filesystem::file_size(options.events, ignored);
@@ -117,19 +122,17 @@ EventLog read_log(const Options& options) {
   });
 }
 
-void write_page(const std::string& path, const std::string& page) {
-  std::ofstream file(path, std::ios::binary);
-  file << page;
-  file.close();
-  if (!file) throw DeviceError(fmt::format("--html {}: cannot be written", path));
-}
-
 int run(const Options& options) {
+  std::optional<OutputFile> page;
+  if (!options.html.empty()) page.emplace("--html", options.html);
   RunReport report;
   report.settings = options.settings;
   report.settings.shape = shape_of(options);
   report.settings.execution = options.common.execution();
   report.settings.padded = !options.no_padded;
+  if (options.settings.time_limit == 0) {
+    report.settings.time_limit = std::numeric_limits<double>::infinity();
+  }
 
   EventLog log;
   report.read_seconds = seconds_of([&] { log = read_log(options); });
@@ -147,6 +150,7 @@ int run(const Options& options) {
   report.rows_skipped = log.rows_skipped;
   report.first_skipped_reason = log.first_skipped_reason;
   report.longest_kept = options.max_history;
+  report.user_share = options.log.user_share;
   report.processor = processor_name();
   report.version = JFA_VERSION;
   report.attention = describe(options, report.settings.shape);
@@ -156,13 +160,15 @@ int run(const Options& options) {
     const LengthStatistics lengths = length_statistics(lengths_of(histories));
     report.settings.shape.out_scale = 1.0 / static_cast<double>(lengths.longest);
   }
-  report.result = run_histories(histories, report.settings, measure_peak(options.common.threads));
-  if (!options.html.empty()) write_page(options.html, html_report(report));
+  const MachinePeak peak = measure_peak(options.common.threads);
+  report.settings.memory_bytes = available_memory();
+  report.result = run_histories(std::move(histories), report.settings, peak);
+  if (page) page->finish(html_report(report));
   if (options.common.json) {
     fmt::print("{}\n", json_report(report));
   } else {
     print_report(report);
-    if (!options.html.empty()) fmt::print("\nreport: {}\n", options.html);
+    if (page) fmt::print("\nreport: {}\n", options.html);
   }
   return within_accuracy(report) ? kSuccess : kFailure;
 }
@@ -185,6 +191,12 @@ void add_log_options(CLI::App& command, Options& options) {
                    "Count rows that cannot be read instead of stopping");
   command.add_option("--max-history", options.max_history, "Keep a user's newest N events; 0: all")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--user-share", options.log.user_share,
+                  "Read about this share of the users (above 0, at most 1): for logs larger than "
+                  "memory")
+      ->capture_default_str()
+      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
   command.add_option("--max-users", options.max_users, "A random choice of N users; 0: all")
       ->check(CLI::NonNegativeNumber);
 }
@@ -221,6 +233,12 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--batch-rows", options->settings.batch_rows, "Events a batch, about")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--time-limit", options->settings.time_limit,
+                   "Seconds to measure each layout, about; the rest of the users is extrapolated "
+                   "from a random choice; 0: measure all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--no-padded", options->no_padded, "Leave the padded comparison out");
   command->add_option("--html", options->html, "Write the report as one HTML page")
       ->type_name("FILE");

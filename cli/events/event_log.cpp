@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -58,6 +59,15 @@ std::string shown(std::string_view text) {
   return text.size() > 40 ? result + "…" : result;
 }
 
+// Uniform in [0, 1), the same on every machine (FNV-1a, then the finalizer of splitmix64).
+double place_of(std::string_view name, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325U ^ seed;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9U;
+  hash = (hash ^ (hash >> 27U)) * 0x94d049bb133111ebU;
+  return static_cast<double>((hash ^ (hash >> 31U)) >> 11U) * 0x1p-53;
+}
+
 class LogBuilder {
  public:
   LogBuilder(std::string_view name, const EventLogOptions& options)
@@ -78,6 +88,25 @@ class LogBuilder {
       if (!options_.skip_bad_rows) throw;
       if (log_.rows_skipped++ == 0) log_.first_skipped_reason = error.what();
     }
+  }
+
+  // Once a part of the input is read: makes room for all events, or says that there is none.
+  void expect(std::int64_t bytes, std::int64_t total_bytes) {
+    constexpr std::int64_t kEnough = std::int64_t{1} << 20;
+    if (expected_ || bytes < kEnough || total_bytes <= bytes) return;
+    expected_ = true;
+    const double events = 1.02 * static_cast<double>(log_.events.size()) *
+                          static_cast<double>(total_bytes) / static_cast<double>(bytes);
+    // Histories are made of an index and an item for each event.
+    const double needed = events * (sizeof(Event) + 2 * sizeof(std::int32_t));
+    if (needed > options_.memory_bytes) {
+      constexpr double kGiB = 1 << 30;
+      throw EventLogError(fmt::format(
+          "{}: about {:.0f} million events take {:.1f} GiB, but {:.1f} GiB are available; choose a "
+          "share of the users with --user-share",
+          name_, events / 1e6, needed / kGiB, options_.memory_bytes / kGiB));
+    }
+    log_.events.reserve(static_cast<std::size_t>(events));
   }
 
   EventLog finish() {
@@ -145,6 +174,7 @@ class LogBuilder {
           "{}:{}: '{}' is no time; a number or an ISO 8601 date (2014-07-18T12:30:00Z) is", name_,
           row.line(), shown(time_text)));
     }
+    if (options_.user_share < 1 && place_of(user, options_.seed) >= options_.user_share) return;
     if (log_.events.size() == std::numeric_limits<std::int32_t>::max()) {
       throw EventLogError(
           fmt::format("{}:{}: more than 2³¹ − 1 events; split the log", name_, row.line()));
@@ -163,17 +193,22 @@ class LogBuilder {
   std::size_t time_ = kNoColumn;
   std::size_t item_ = kNoColumn;
   bool first_row_ = true;
+  bool expected_ = false;
   bool named_ = false;  // at least one column is given by name, so there is a header
 };
 
 }  // namespace
 
 EventLog read_event_log(std::istream& input, std::string_view name, const EventLogOptions& options,
-                        const ReadProgress& progress) {
+                        const ReadProgress& progress, std::int64_t total_bytes) {
   LogBuilder builder(name, options);
   read_rows(
       input, name, {options.delimiter, options.quotes},
-      [&](const Row& row) { builder.add_row(row); }, progress);
+      [&](const Row& row) { builder.add_row(row); },
+      [&](std::int64_t bytes) {
+        builder.expect(bytes, total_bytes);
+        if (progress) progress(bytes);
+      });
   return builder.finish();
 }
 
@@ -183,7 +218,10 @@ EventLog read_event_log_file(const std::string& path, const EventLogOptions& opt
   if (!input) {
     throw EventLogError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
-  return read_event_log(input, path, options, progress);
+  std::error_code unknown;  // a pipe
+  const auto bytes = std::filesystem::file_size(path, unknown);
+  return read_event_log(input, path, options, progress,
+                        unknown ? 0 : static_cast<std::int64_t>(bytes));
 }
 
 }  // namespace jfa::tool

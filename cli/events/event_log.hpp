@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -42,15 +43,21 @@ struct EventLogOptions {
   std::string delimiter;       // empty: tab, "::", comma, semicolon or bar, seen in the first line
   bool quotes = true;          // "…" encloses fields; without, a quote is an ordinary character
   bool skip_bad_rows = false;  // count rows that cannot be read instead of stopping at the first
+  // Below 1: about this share of the users, chosen by their name and the seed, whatever the order
+  // of the rows. The others take no memory.
+  double user_share = 1;
+  std::uint64_t seed = 1;
+  double memory_bytes = std::numeric_limits<double>::infinity();  // that events may take
 };
 
 // Called now and then with the bytes read so far.
 using ReadProgress = std::function<void(std::int64_t bytes)>;
 
-// Reads a log in one pass; memory grows with events, users and items, not with bytes. Throws
+// Reads a log in one pass; memory grows with events, users and items, not with bytes. `total_bytes`
+// of the input, if known, lets a log that would not fit in memory be refused early. Throws
 // EventLogError.
 EventLog read_event_log(std::istream& input, std::string_view name, const EventLogOptions& options,
-                        const ReadProgress& progress = {});
+                        const ReadProgress& progress = {}, std::int64_t total_bytes = 0);
 EventLog read_event_log_file(const std::string& path, const EventLogOptions& options,
                              const ReadProgress& progress = {});
 

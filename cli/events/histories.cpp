@@ -22,13 +22,6 @@ std::vector<std::int32_t> group_by_user(const EventLog& log, std::vector<std::in
   return order;
 }
 
-void append_user(const Histories& from, std::int64_t user, Histories& to) {
-  const auto u = static_cast<std::size_t>(user);
-  to.items.insert(to.items.end(), from.items.begin() + from.offsets[u],
-                  from.items.begin() + from.offsets[u + 1]);
-  to.offsets.push_back(static_cast<std::int64_t>(to.items.size()));
-}
-
 }  // namespace
 
 Histories build_histories(const EventLog& log, std::int64_t longest) {
@@ -55,15 +48,24 @@ Histories build_histories(const EventLog& log, std::int64_t longest) {
   return histories;
 }
 
+Histories select_users(const Histories& histories, const std::vector<std::int64_t>& users) {
+  Histories result;
+  result.offsets.reserve(users.size() + 1);
+  for (const std::int64_t user : users) {
+    const auto begin = histories.items.begin() + histories.offsets[static_cast<std::size_t>(user)];
+    result.items.insert(result.items.end(), begin, begin + histories.length(user));
+    result.offsets.push_back(static_cast<std::int64_t>(result.items.size()));
+  }
+  return result;
+}
+
 Histories sample_users(const Histories& histories, std::int64_t count, std::uint64_t seed) {
   if (count >= histories.users()) return histories;
   std::vector<std::int64_t> users(static_cast<std::size_t>(histories.users()));
   std::iota(users.begin(), users.end(), 0);
   std::vector<std::int64_t> chosen;
   std::sample(users.begin(), users.end(), std::back_inserter(chosen), count, std::mt19937_64(seed));
-  Histories result;
-  for (const std::int64_t user : chosen) append_user(histories, user, result);
-  return result;
+  return select_users(histories, chosen);
 }
 
 std::vector<std::int64_t> lengths_of(const Histories& histories) {

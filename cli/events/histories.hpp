@@ -23,6 +23,9 @@ struct Histories {
 // `longest` events of a user are kept; 0 keeps all.
 Histories build_histories(const EventLog& log, std::int64_t longest);
 
+// The histories of `users`, in this order.
+Histories select_users(const Histories& histories, const std::vector<std::int64_t>& users);
+
 // A seeded choice of `count` users, in their old order; all of them when there are no more.
 Histories sample_users(const Histories& histories, std::int64_t count, std::uint64_t seed);
 

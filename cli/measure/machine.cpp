@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -99,6 +100,7 @@ double rate_of(int threads, const std::function<double(int thread)>& work) {
   for (int period = 0; period < kPeriods; ++period) {
     std::vector<double> rates(static_cast<std::size_t>(threads));
     std::vector<std::thread> workers;
+    workers.reserve(static_cast<std::size_t>(threads));
     std::atomic<int> waiting = threads;
     for (int thread = 0; thread < threads; ++thread) {
       workers.emplace_back([&, thread] {
@@ -163,6 +165,22 @@ MachinePeak measure_machine_peak(int threads) {
   peak.bandwidth = measure_bandwidth(peak.threads);
   peak.target = simd_target();
   return peak;
+}
+
+double available_memory() {
+  double available = std::numeric_limits<double>::infinity();
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (double kibibytes = 0; file >> name >> kibibytes; file.ignore(100, '\n')) {
+    if (name == "MemAvailable:") available = kibibytes * 1024;
+  }
+  double limit = 0;
+  double used = 0;  // counts pages of files too, which would make way: a safe guess
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used) {
+    available = std::min(available, limit - used);
+  }
+  return available;
 }
 
 std::string processor_name() {

@@ -19,6 +19,10 @@ MachinePeak measure_machine_peak(int threads);
 std::string processor_name();
 int available_threads();
 
+// Bytes that can be taken without swapping, within the limits of this container; infinity if
+// unknown.
+double available_memory();
+
 // The best SIMD instruction set of this processor that the library has code for: "AVX2".
 std::string simd_target();
 

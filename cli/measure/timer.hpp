@@ -7,12 +7,22 @@
 
 namespace jfa::tool {
 
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 // Seconds that one call of `run` takes.
 template <typename Run>
 double seconds_of(const Run& run) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return watch.seconds();
 }
 
 inline double median_of(std::vector<double> values) {

@@ -133,10 +133,25 @@ std::string method(const RunReport& report) {
           "input read once, each output written once. Jagged attention reaches {} of it.",
           show_percent(result.jagged.floor_seconds / result.jagged.seconds())),
       fmt::format(
-          "Batches: {} of at most about {} events. Times are medians of three runs (one run for "
-          "batches longer than two seconds); the plan of {} is made once and used by both passes.",
+          "Batches: {} of at most about {} events. Times are medians of three runs after one that "
+          "warms up, or of one run when there are more than four batches or a run takes two "
+          "seconds; the plan of {} is made once and used by both passes.",
           show_count(result.jagged.batches), show_count(report.settings.batch_rows),
           show_seconds(result.jagged.plan_seconds))};
+  if (result.jagged.measured_users < result.lengths.users) {
+    items.push_back(fmt::format(
+        "Jagged attention was measured on {} of {} users, chosen at random, and its times are "
+        "scaled up to all (--time-limit).",
+        show_count(result.jagged.measured_users), show_count(result.lengths.users)));
+  }
+  if (!result.why_not_padded.empty()) {
+    items.push_back("Padded attention was not measured: " + result.why_not_padded + ".");
+  }
+  if (report.user_share < 1) {
+    items.push_back(fmt::format(
+        "Only {} of the users were read, chosen by a hash of their name (--user-share).",
+        show_percent(report.user_share)));
+  }
   if (result.padded) {
     std::string padded = fmt::format(
         "Padded: the same engine on a dense tensor in which every history takes {} rows, as a "

@@ -79,10 +79,16 @@ void print_costs(const RunReport& report) {
                    show_percent(jagged.floor_seconds / jagged.seconds())));
   line("plan", fmt::format("{}, once a batch of {}", show_seconds(jagged.plan_seconds),
                            show_count(jagged.batches)));
-  if (has_padded && padded.measured_users < report.result.lengths.users) {
-    line("padded",
-         fmt::format("measured on {} of {} users and scaled up", show_count(padded.measured_users),
-                     show_count(report.result.lengths.users)));
+  const auto say_if_scaled = [&](std::string_view label, const LayoutResult& layout) {
+    if (layout.measured_users == report.result.lengths.users) return;
+    line(label,
+         fmt::format("measured on {} of {} users, chosen at random, and scaled up",
+                     show_count(layout.measured_users), show_count(report.result.lengths.users)));
+  };
+  say_if_scaled("jagged", jagged);
+  if (has_padded) say_if_scaled("padded", padded);
+  if (!report.result.why_not_padded.empty()) {
+    line("padded", "not measured: " + report.result.why_not_padded);
   }
 }
 
@@ -142,6 +148,10 @@ void print_report(const RunReport& report) {
   fmt::print("{}  {}\n", paint(Colour::bold, report.source),
              paint(Colour::dim, fmt::format("{} events read in {}", show_count(report.log_events),
                                             show_seconds(report.read_seconds))));
+  if (report.user_share < 1) {
+    fmt::print("{}\n", paint(Colour::yellow, fmt::format("of {} of the users (--user-share)",
+                                                         show_percent(report.user_share))));
+  }
   if (report.rows_skipped > 0) {
     fmt::print("{}\n", paint(Colour::yellow, fmt::format("{} rows skipped, the first: {}",
                                                          show_count(report.rows_skipped),
@@ -161,6 +171,7 @@ std::string json_report(const RunReport& report) {
                  {"users", report.log_users},
                  {"items", report.log_items},
                  {"rows_skipped", report.rows_skipped},
+                 {"user_share", report.user_share},
                  {"read_seconds", report.read_seconds}}},
                {"attention", report.attention},
                {"machine",
@@ -187,6 +198,7 @@ std::string json_report(const RunReport& report) {
                {"pairs_avoided", pairs_avoided(report)},
                {"jagged", json_of(result.jagged)},
                {"padded", nullptr},
+               {"why_not_padded", result.why_not_padded},
                {"padded_difference", nullptr},
                {"errors", Json::array()},
                {"reference_users", result.reference_users},

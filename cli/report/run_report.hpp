@@ -17,6 +17,7 @@ struct RunReport {
   std::int64_t rows_skipped = 0;
   std::string first_skipped_reason;
   std::int64_t longest_kept = 0;  // --max-history; 0: all
+  double user_share = 1;          // --user-share
   double read_seconds = 0;
   std::string processor;
   std::string version;    // of jfa

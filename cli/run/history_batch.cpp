@@ -36,25 +36,46 @@ Tensor row_view(const Tensor& rows, std::int64_t row) {
 
 }  // namespace
 
+std::byte* BatchMemory::take(std::size_t bytes) {
+  if (next_ == blocks_.size()) blocks_.emplace_back();
+  Block& block = blocks_[next_++];
+  if (block.bytes < bytes) {
+    block.data.reset();  // before the new one is there
+    block.data = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    block.bytes = bytes;
+  }
+  std::memset(block.data.get(), 0xff, bytes);  // NaN in every type
+  return block.data.get();
+}
+
+double bytes_of_row(const AttentionShape& shape) {
+  const std::int64_t query = shape.heads * (2 * shape.dim + 2 * shape.value_dim);  // with gradients
+  const std::int64_t key = shape.kv_heads * (2 * shape.dim + 2 * shape.value_dim);
+  const std::int64_t lse = shape.activation == Activation::softmax ? shape.heads : 0;
+  return static_cast<double>((query + key) * size_of(shape.dtype) + lse * size_of(DType::float32));
+}
+
 HistoryBatch::HistoryBatch(const Histories& histories, UserRange users, const AttentionShape& shape,
-                           std::uint64_t seed, std::int64_t rows, DType results)
+                           std::uint64_t seed, std::int64_t rows, DType results,
+                           BatchMemory& memory)
     : shape_(shape), rows_(rows) {
   const auto first = static_cast<std::size_t>(users.first);
   for (auto user = first; user <= static_cast<std::size_t>(users.last); ++user) {
     offsets_.push_back(histories.offsets[user] - histories.offsets[first]);
   }
+  memory.rewind();
   const DType lse_type = results == DType::float64 ? results : DType::float32;
-  q_ = allocate(shape.dtype, shape.heads, shape.dim);
-  k_ = allocate(shape.dtype, shape.kv_heads, shape.dim);
-  v_ = allocate(shape.dtype, shape.kv_heads, shape.value_dim);
-  d_out_ = allocate(shape.dtype, shape.heads, shape.value_dim);
-  out_ = allocate(results, shape.heads, shape.value_dim);
-  d_q_ = allocate(results, shape.heads, shape.dim);
-  d_k_ = allocate(results, shape.kv_heads, shape.dim);
-  d_v_ = allocate(results, shape.kv_heads, shape.value_dim);
+  q_ = allocate(shape.dtype, shape.heads, shape.dim, memory);
+  k_ = allocate(shape.dtype, shape.kv_heads, shape.dim, memory);
+  v_ = allocate(shape.dtype, shape.kv_heads, shape.value_dim, memory);
+  d_out_ = allocate(shape.dtype, shape.heads, shape.value_dim, memory);
+  out_ = allocate(results, shape.heads, shape.value_dim, memory);
+  d_q_ = allocate(results, shape.heads, shape.dim, memory);
+  d_k_ = allocate(results, shape.kv_heads, shape.dim, memory);
+  d_v_ = allocate(results, shape.kv_heads, shape.value_dim, memory);
   if (shape.activation == Activation::softmax) {
     const std::int64_t query_rows = rows_ > 0 ? this->users() * rows_ : offsets_.back();
-    Tensor by_row = allocate(lse_type, shape.heads, 1);
+    Tensor by_row = allocate(lse_type, shape.heads, 1, memory);
     lse_ = contiguous(by_row.data, lse_type, {shape.heads, query_rows});
   }
   fill(q_, histories, users, seed, 0);
@@ -63,13 +84,13 @@ HistoryBatch::HistoryBatch(const Histories& histories, UserRange users, const At
   fill(d_out_, histories, users, seed, 3);
 }
 
-Tensor HistoryBatch::allocate(DType dtype, std::int64_t heads, std::int64_t dim) {
+Tensor HistoryBatch::allocate(DType dtype, std::int64_t heads, std::int64_t dim,
+                              BatchMemory& memory) {
   const bool dense = rows_ > 0;
   const std::int64_t rows = dense ? users() * rows_ : offsets_.back();
   const auto bytes = static_cast<std::size_t>(rows * heads * dim * size_of(dtype));
-  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
   bytes_ += static_cast<double>(bytes);
-  void* data = memory_.back().get();
+  void* data = memory.take(bytes);
   if (dense) return contiguous(data, dtype, {users(), rows_, heads, dim});
   return contiguous(data, dtype, {rows, heads, dim});
 }

@@ -17,18 +17,15 @@ double worse_of(double a, double b) {
 
 }  // namespace
 
-ResultSample::ResultSample(std::vector<std::int64_t> users) : users_(std::move(users)) {}
-
 void ResultSample::take(const HistoryBatch& batch, std::int64_t first) {
   const BackwardArgs args = batch.backward();
   const std::array<Tensor, kTensors.size()> tensors = {batch.forward().out, args.d_q, args.d_k,
                                                        args.d_v};
-  const auto begin = std::lower_bound(users_.begin(), users_.end(), first);
-  const auto end = std::lower_bound(begin, users_.end(), first + batch.users());
-  for (auto user = begin; user != end; ++user) {
-    UserResults& results = taken_[*user];
+  const std::int64_t end = std::min(users_, first + batch.users());
+  for (std::int64_t user = first; user < end; ++user) {
+    UserResults& results = taken_[user];
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const Tensor rows = batch.rows_of(tensors[i], *user - first);
+      const Tensor rows = batch.rows_of(tensors[i], user - first);
       results[i].resize(static_cast<std::size_t>(rows.elements()));
       convert(rows, contiguous(results[i].data(), DType::float64,
                                {rows.shape[0], rows.shape[1], rows.shape[2]}));

@@ -15,10 +15,10 @@ struct ResultError;
 
 class ResultSample {
  public:
-  // `users` ascending.
-  explicit ResultSample(std::vector<std::int64_t> users);
+  // Of the first `users` users.
+  explicit ResultSample(std::int64_t users) : users_(users) {}
 
-  // Copies the results of those users that are in the batch, whose first user is `first`.
+  // Copies the results of those that are in the batch, whose first user is `first`.
   void take(const HistoryBatch& batch, std::int64_t first);
 
   // Errors of `results` with this sample as the truth; users that both have taken count.
@@ -31,7 +31,7 @@ class ResultSample {
   static constexpr std::array<std::string_view, 4> kTensors = {"out", "d_q", "d_k", "d_v"};
   using UserResults = std::array<std::vector<double>, kTensors.size()>;
 
-  std::vector<std::int64_t> users_;
+  std::int64_t users_;
   std::map<std::int64_t, UserResults> taken_;
 };
 

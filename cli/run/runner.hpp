@@ -13,7 +13,8 @@
 
 namespace jfa::tool {
 
-// One way to lay the histories out, over all of them.
+// One way to lay the histories out, over all of them: what was measured on some users, chosen at
+// random, is scaled up.
 struct LayoutResult {
   std::int64_t rows = 0;  // of q, over all batches
   double pairs = 0;       // (query, key) pairs computed, one head
@@ -23,7 +24,7 @@ struct LayoutResult {
   double backward_seconds = 0;
   double floor_seconds = 0;  // of forward and backward together, from the machine's peak
   std::int64_t batches = 0;
-  std::int64_t measured_users = 0;  // fewer than all: times are scaled up to all
+  std::int64_t measured_users = 0;
 
   double seconds() const { return forward_seconds + backward_seconds; }
 };
@@ -44,6 +45,7 @@ struct RunResult {
   MachinePeak peak;
   LayoutResult jagged;
   std::optional<LayoutResult> padded;
+  std::string why_not_padded;  // when it was asked for and cannot be measured
   // Largest relative difference between the padded and the jagged results of the same users; absent
   // when the mask lets a history see its padding, so that the two differ by right.
   std::optional<double> padded_difference;
@@ -52,8 +54,8 @@ struct RunResult {
   std::int64_t reference_events = 0;
 };
 
-// `peak` is of settings.execution.threads threads.
-RunResult run_histories(const Histories& histories, const RunSettings& settings,
-                        const MachinePeak& peak);
+// `peak` is of settings.execution.threads threads. Throws std::runtime_error when the tensors of a
+// batch take more than settings.memory_bytes.
+RunResult run_histories(Histories histories, const RunSettings& settings, const MachinePeak& peak);
 
 }  // namespace jfa::tool

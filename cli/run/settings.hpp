@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "jfa/attention.hpp"
@@ -27,9 +28,11 @@ struct RunSettings {
   // Histories are processed in batches of about this many rows, like the steps of a training run.
   std::int64_t batch_rows = std::int64_t{1} << 17;
   bool padded = true;
-  double padded_seconds = 60;                // measure the padded run at most about this long
-  double padded_bytes = double{1ULL << 30};  // tensors of one padded batch
-  double reference_operations = 4e9;         // multiply-adds that the reference may cost
+  // Each layout is measured about this long, on users chosen at random; infinity: on all users.
+  double time_limit = 60;                                         // seconds
+  double memory_bytes = std::numeric_limits<double>::infinity();  // that the tensors may take
+  double padded_bytes = double{1ULL << 28};                       // tensors of one padded batch
+  double reference_operations = 4e9;  // multiply-adds that the reference may cost
 };
 
 }  // namespace jfa::tool

@@ -43,7 +43,9 @@ std::string show_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} µs", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.1 ? 1 : 0);
   if (seconds < 120) return fmt::format("{:.2f} s", seconds);
-  return fmt::format("{:.1f} min", seconds / 60);
+  if (seconds < 2 * 3600) return fmt::format("{:.1f} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.1f} days", seconds / (24 * 3600));
 }
 
 std::string show_count(std::int64_t count) {

@@ -1,6 +1,7 @@
 // Event logs: columns by name and number, headers, times, bad rows.
 #include "events/event_log.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -15,7 +16,9 @@ static bool operator==(const Event& a, const Event& b) {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 EventLogOptions columns(std::string user, std::string time, std::string item = "") {
@@ -116,6 +119,35 @@ TEST(EventLog, ControlCharactersDoNotReachTheTerminal) {
 TEST(EventLog, MissingFile) {
   EXPECT_THAT([] { read_event_log_file("/no/such/file.csv", columns("u", "t")); },
               ThrowsMessage<EventLogError>(HasSubstr("/no/such/file.csv: cannot be read")));
+}
+
+TEST(EventLog, ShareOfTheUsers) {
+  std::string text = "u,t,i\n";
+  for (int row = 0; row < 3000; ++row) text += fmt::format("user{},{},x\n", row % 1000, row);
+  EventLogOptions options = columns("u", "t", "i");
+  options.user_share = 0.3;
+  const EventLog log = read(text, options);
+  EXPECT_NEAR(static_cast<double>(log.users), 300, 60);
+  EXPECT_EQ(log.events.size(), 3 * static_cast<std::size_t>(log.users));  // a user whole, or not
+  options.seed = 2;
+  const EventLog other = read(text, options);
+  EXPECT_THAT(other.events, Not(ElementsAreArray(log.events)));
+  EXPECT_NEAR(static_cast<double>(other.users), 300, 60);
+  options.user_share = 1;
+  EXPECT_EQ(read(text, options).users, 1000);
+}
+
+TEST(EventLog, LogLargerThanMemoryIsRefusedEarly) {
+  std::string text = "u,t\n";
+  while (text.size() < (std::size_t{2} << 20)) text += "12345,1500000000\n";
+  EventLogOptions options = columns("u", "t");
+  options.memory_bytes = 1e9;
+  std::istringstream small(text);
+  EXPECT_NO_THROW(read_event_log(small, "log.csv", options, {}, std::int64_t{100} << 20));
+  std::istringstream large(text);
+  EXPECT_THAT([&] { read_event_log(large, "log.csv", options, {}, std::int64_t{1} << 40); },
+              ThrowsMessage<EventLogError>(HasSubstr("--user-share")));
+  EXPECT_FALSE(large.eof());
 }
 
 TEST(EventLog, FolderInPlaceOfFile) {

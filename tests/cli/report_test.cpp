@@ -73,6 +73,9 @@ TEST(Style, Numbers) {
   EXPECT_EQ(show_bytes(1.5 * 1024 * 1024), "1.5 MiB");
   EXPECT_EQ(show_seconds(0.0012), "1.2 ms");
   EXPECT_EQ(show_seconds(3), "3.00 s");
+  EXPECT_EQ(show_seconds(180), "3.0 min");
+  EXPECT_EQ(show_seconds(9000), "2.5 h");
+  EXPECT_EQ(show_seconds(216000), "2.5 days");
   EXPECT_EQ(show_ratio(6.951), "6.95×");
   EXPECT_EQ(show_percent(0.8564), "85.6 %");
 }

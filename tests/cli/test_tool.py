@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +292,98 @@ class TestRun:
         finished = run("run", "--events", log, *self.columns, "--html", "/no/such/folder/page.html")
         assert finished.returncode == 1
         assert "--html" in finished.stderr
+        assert not Path("/no").exists()
+
+    def test_page_replaces_what_a_link_points_to(self, log: Path, tmp_path: Path) -> None:
+        page, link = tmp_path / "page.html", tmp_path / "link.html"
+        page.write_text("old")
+        link.symlink_to(page)
+        run_json("run", "--events", log, *self.columns, "--html", link)
+        assert link.is_symlink()
+        assert page.read_text().startswith("<!DOCTYPE html>")
+        assert {entry.name for entry in tmp_path.iterdir()} == {"log.csv", "page.html", "link.html"}
+
+    def test_page_into_a_device(self, log: Path) -> None:
+        run_json("run", "--events", log, *self.columns, "--html", "/dev/null")
+        assert not Path("/dev/null").is_file()
+
+    def test_page_stays_as_it_was_when_the_run_fails(self, tmp_path: Path) -> None:
+        log = write_log(tmp_path / "log.csv", "user,item,time\na,x\n")
+        page = tmp_path / "page.html"
+        page.write_text("old")
+        finished = run("run", "--events", log, *self.columns, "--html", page)
+        assert finished.returncode == 1
+        assert page.read_text() == "old"
+        assert {entry.name for entry in tmp_path.iterdir()} == {"log.csv", "page.html"}
+
+    def test_share_of_the_users(self, log: Path) -> None:
+        result = run_json("run", "--events", log, *self.columns, "--user-share", "0.5")
+        assert 0 < result["lengths"]["users"] < 12
+        assert result["log"]["user_share"] == 0.5
+        for share in ("0", "1.5", "x"):
+            assert run("run", "--events", log, *self.columns, "--user-share", share).returncode == 2
+
+    def test_time_limit(self, log: Path) -> None:
+        options = ["--time-limit", "1e-6", "--batch-rows", "10", "--no-padded"]
+        result = run_json("run", "--events", log, *self.columns, *options)
+        assert result["jagged"]["measured_users"] < 12
+        assert result["jagged"]["rows"] == result["lengths"]["events"]
+        everything = run_json("run", "--events", log, *self.columns, "--time-limit", "0")
+        assert everything["jagged"]["measured_users"] == 12
+
+
+class TestInterrupt:
+    """Ctrl-C in the middle of long work: the tool dies of it at once and leaves nothing behind."""
+
+    @staticmethod
+    def interrupt(arguments: list[str | Path], shown: bytes, number: int) -> tuple[int, bytes]:
+        """Signals once the terminal shows `shown`; the exit code and what the terminal got last."""
+        terminal, its_end = pty.openpty()
+        with subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=its_end) as tool:
+            os.close(its_end)
+            text = b""
+            while shown not in text:
+                text += os.read(terminal, 4096)
+            time.sleep(0.2)  # into the work
+            tool.send_signal(number)
+            start = time.monotonic()
+            output, _ = tool.communicate(timeout=60)
+            assert time.monotonic() - start < 5
+            assert b"{" not in output  # no part of a JSON document
+            try:
+                while part := os.read(terminal, 4096):
+                    text = part
+            except OSError:  # the other end is closed
+                os.close(terminal)
+        return tool.returncode, text
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("stage", ["jagged attention", "padded attention"])
+    def test_run(self, tmp_path: Path, stage: str, number: signal.Signals) -> None:
+        users = 1 if stage == "jagged attention" else 400  # one long history, or many short ones
+        rows = (f"{n % users},{n}" for n in range(40_000))
+        log = write_log(tmp_path / "log.csv", "user,time\n" + "\n".join(rows) + "\n")
+        page = tmp_path / "page.html"
+        page.write_text("old")
+        options = ["--user", "user", "--time", "time", "--time-limit", "0", "--json"]
+        if users > 1:
+            options += ["--dim", "1024", "--threads", "1"]
+        code, last = self.interrupt(
+            ["run", "--events", log, *options, "--html", page], stage.encode(), number
+        )
+        assert code == -number  # a shell says 128 + number
+        assert last.endswith(b"\r\x1b[K")
+        assert page.read_text() == "old"
+        assert {entry.name for entry in tmp_path.iterdir()} == {"log.csv", "page.html"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "shown"),
+        [
+            (["check", "bwd fp32 d=64 h=8 q=6000"], b"checking "),
+            (["bench", "--seconds", "600", SMALL], b"measuring fwd"),
+        ],
+    )
+    def test_check_and_bench(self, arguments: list[str | Path], shown: bytes) -> None:
+        code, last = self.interrupt(arguments, shown, signal.SIGINT)
+        assert code == -signal.SIGINT
+        assert last.endswith(b"\r\x1b[K")
