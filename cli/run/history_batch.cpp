@@ -75,7 +75,7 @@ HistoryBatch::HistoryBatch(const Histories& histories, UserRange users, const At
   d_v_ = allocate(results, shape.kv_heads, shape.value_dim, memory);
   if (shape.activation == Activation::softmax) {
     const std::int64_t query_rows = rows_ > 0 ? this->users() * rows_ : offsets_.back();
-    Tensor by_row = allocate(lse_type, shape.heads, 1, memory);
+    const Tensor by_row = allocate(lse_type, shape.heads, 1, memory);
     lse_ = contiguous(by_row.data, lse_type, {shape.heads, query_rows});
   }
   fill(q_, histories, users, seed, 0);

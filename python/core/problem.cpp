@@ -1,4 +1,6 @@
 // One-line problems and their comparison with the reference.
+#include "jfa/problem.hpp"
+
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -7,7 +9,6 @@
 
 #include "bindings.hpp"
 #include "jfa/check.hpp"
-#include "jfa/problem.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

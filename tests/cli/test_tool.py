@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,7 @@ class TestDevices:
             "JFA_CACHE_DIR": str(tmp_path / "cache"),
             "JFA_BUNDLE": str(bundle),
         }
-        check = ["check", "--file", problems, "--device", "emulated:sm_90a"]
+        check: list[str | Path] = ["check", "--file", problems, "--device", "emulated:sm_90a"]
         assert run(*check, **without_compiler).returncode == 0
         other = ["check", "fwd bf16 d=128 q=3", "--device", "emulated:sm_90a"]
         assert "compile" in run(*other, **without_compiler).stdout
@@ -336,7 +337,7 @@ class TestInterrupt:
     """Ctrl-C in the middle of long work: the tool dies of it at once and leaves nothing behind."""
 
     @staticmethod
-    def interrupt(arguments: list[str | Path], shown: bytes, number: int) -> tuple[int, bytes]:
+    def interrupt(arguments: Sequence[str | Path], shown: bytes, number: int) -> tuple[int, bytes]:
         """Signals once the terminal shows `shown`; the exit code and what the terminal got last."""
         terminal, its_end = pty.openpty()
         with subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=its_end) as tool:
@@ -383,7 +384,7 @@ class TestInterrupt:
             (["bench", "--seconds", "600", SMALL], b"measuring fwd"),
         ],
     )
-    def test_check_and_bench(self, arguments: list[str | Path], shown: bytes) -> None:
+    def test_check_and_bench(self, arguments: list[str], shown: bytes) -> None:
         code, last = self.interrupt(arguments, shown, signal.SIGINT)
         assert code == -signal.SIGINT
         assert last.endswith(b"\r\x1b[K")
