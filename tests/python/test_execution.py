@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,6 +38,41 @@ def test_thread_count_does_not_change_bits() -> None:
     for threads in (2, 3, 8):
         many = forward_and_backward(batch, threads=threads, deterministic=True)
         assert all(torch.equal(a, b) for a, b in zip(one, many, strict=True))
+
+
+def test_interrupted_work_ends_and_the_next_call_works() -> None:
+    """Ctrl-C during attention calls: KeyboardInterrupt after the call at hand, nothing hangs."""
+    program = """
+import torch, jfa
+rows = torch.randn(8000, 4, 64).requires_grad_()
+offsets = torch.tensor([0, 8000])
+small = torch.randn(5, 2, 16)
+jfa.jagged_attention(small, small, small, torch.tensor([0, 5]))
+print("ready", flush=True)
+try:
+    while True:
+        jfa.jagged_attention(rows, rows, rows, offsets).sum().backward()
+except KeyboardInterrupt:
+    out = jfa.jagged_attention(small, small, small, torch.tensor([0, 5]))
+    print(out.isfinite().all().item(), flush=True)
+    raise
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(jfa.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as python:
+        assert python.stdout is not None
+        assert python.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        python.send_signal(signal.SIGINT)
+        output, error = python.communicate(timeout=120)
+    assert output == "True\n", error
+    assert "KeyboardInterrupt" in error
+    assert python.returncode == -signal.SIGINT  # a shell says 130
 
 
 def test_threads_are_those_of_torch() -> None:
