@@ -94,7 +94,7 @@ ROWS = [
     Row("llm_4k", 32, 64, "causal", 0.348, 1.152, 0.614),
 ]
 
-ROWS_OF_GROUP, LONG_KEYS = 64, 1536
+ROWS_OF_GROUP, KEY_BLOCK, LONG_KEYS = 64, 128, 1536
 RAGGED_EXTENT = 1 << 30
 
 INSTANCE = """
@@ -203,6 +203,17 @@ class Instance:
         self.kernel = self.driver.load(self.cubin, self.shared_bytes)
 
 
+def few_long(lengths: npt.NDArray[np.int64], tiles: int) -> bool:
+    """Whether tiles are sorted each by itself: src/gpu/plan_launch.cpp."""
+    return bool(lengths.mean() >= LONG_KEYS and tiles <= 512)
+
+
+def key_blocks(tiles: npt.NDArray[np.int32], block: int) -> npt.NDArray[np.int64]:
+    """Blocks of the sequence of each tile, or of the sequences that share it."""
+    keys = np.where(tiles[:, 11] > 1, tiles[:, 5], tiles[:, 14])
+    return -(-keys.astype(np.int64) // block)
+
+
 def plan(
     lengths: npt.NDArray[np.int64], mask: str, tile: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -235,7 +246,8 @@ def plan(
                 ]
             )
         else:
-            for row in range(0, length, tile):
+            rows_of_tiles = range(0, length, tile)
+            for row in rows_of_tiles if mask == "full" else reversed(rows_of_tiles):
                 rows = min(tile, length - row)
                 seen = length if mask == "full" else row + rows
                 full = length if mask == "full" else row + 1
@@ -251,7 +263,9 @@ def plan(
     sequences = np.stack(
         [offsets[:-1], lengths, offsets[:-1], lengths, offsets[:-1], zeros, zeros, zeros], axis=1
     )
-    work = table[:, 2].astype(np.int64) * (table[:, 5] - table[:, 4])
+    work = key_blocks(table, KEY_BLOCK)
+    if few_long(lengths, len(tiles)):
+        work = table[:, 2].astype(np.int64) * (table[:, 5] - table[:, 4])
     order = np.argsort(-work, kind="stable")
     return table[order], sequences.astype(np.int32), offsets.astype(np.int32)
 
@@ -275,8 +289,10 @@ class Forward:
         self.out = torch.full_like(self.q, math.nan)
         self.lse = torch.full((heads, self.total), math.nan, device="cuda")
         self.offsets = torch.tensor(offsets, device="cuda")
-        work = tiles[:, 2].astype(np.int64) * (tiles[:, 5] - tiles[:, 4])
-        long_tiles = int((2 * work > instance.groups * ROWS_OF_GROUP * self.longest).sum())
+        blocks = key_blocks(tiles, KEY_BLOCK)
+        if few_long(lengths, len(tiles)):
+            blocks = tiles[:, 2].astype(np.int64) * (tiles[:, 5] - tiles[:, 4])
+        long_tiles = int((2 * blocks >= blocks.max(initial=0)).sum())
         header = torch.tensor([len(tiles), 0, self.longest, long_tiles], dtype=torch.int32)
         self._plan = [
             tensor.cuda()

@@ -55,8 +55,8 @@ struct PlanHeader {
   int tiles;         // entries of the work list
   int gaps;          // entries of the gap list
   int longest_keys;  // key rows of the longest sequence
-  int long_tiles;    // tiles at the head of the list with more than half the work of a full tile of
-                     // the longest sequence
+  int long_tiles;    // tiles at the head of the list with at least half the work, as the list is
+                     // sorted, of a full tile of the longest sequence
 };
 
 // Zero before the first launch; every launch leaves them zero.

@@ -25,16 +25,6 @@ constexpr int kLanes = static_cast<int>(kWarpThreads);
 static_assert(kPlanChunk == kLanes, "a lane a sequence of a chunk");
 constexpr int kGapClass = kTileClasses;
 
-// Work is counted in key blocks of half a tile; above 2^16 of them all are "most".
-TLX_DEVICE int class_of_work(int half_blocks) {
-  const int c = work_class(half_blocks) - (kWorkClasses - kTileClasses);
-  return c < 0 ? 0 : c;
-}
-TLX_DEVICE int tile_class(const PlanArguments& p, const TileWork& tile) {
-  const int keys = tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin);
-  return class_of_work(ceil_div(keys, p.key_block) * (tile.rows * 2 > p.tile_tokens ? 2 : 1));
-}
-
 // What the CTAs tell each other.
 struct PlanCounts {
   int tiles[kPlanClasses];  // of a class

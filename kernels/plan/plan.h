@@ -30,6 +30,7 @@ struct PlanRules {
   // remainder; 0: into full tiles and a remainder, for engines to which half a tile is half the
   // work.
   int equal_cut = 1;
+  int last_tile_first = 0;  // 1: tiles of a sequence in descending order of rows
 };
 
 JFA_HOST_DEVICE constexpr bool has_work(Index q_length, Index k_length) {
@@ -46,7 +47,8 @@ JFA_HOST_DEVICE constexpr bool may_share(const PlanRules& rules, Index q_length,
          q_length <= rules.pack_length && k_length <= rules.pack_length;
 }
 
-// Tile `t` of the `tiles_of_rows` that a sequence of `rows` rows is cut into.
+// Tile `t`, in the order of the rules, of the `tiles_of_rows` that a sequence of `rows` rows is cut
+// into.
 struct RowRange {
   Index first = 0;
   Index rows = 0;
@@ -55,11 +57,12 @@ JFA_HOST_DEVICE constexpr Index tiles_of_rows(const PlanRules& rules, Index rows
   return (rows + rules.tile_rows - 1) / rules.tile_rows;
 }
 JFA_HOST_DEVICE constexpr RowRange cut(const PlanRules& rules, Index rows, Index t) {
+  const Index tiles = tiles_of_rows(rules, rows);
+  if (rules.last_tile_first != 0) t = tiles - 1 - t;
   if (rules.equal_cut == 0) {
     const Index first = t * rules.tile_rows;
     return {first, smaller(rules.tile_rows, rows - first)};
   }
-  const Index tiles = tiles_of_rows(rules, rows);
   return {rows / tiles * t + smaller(t, rows % tiles), rows / tiles + (t < rows % tiles ? 1 : 0)};
 }
 

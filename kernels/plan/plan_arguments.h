@@ -49,7 +49,11 @@ struct PlanArguments {
   int tile_tokens = 128;  // query rows of a tile
   int key_block = 128;    // key rows of a block
   int packs = 1;          // short neighbours may share a tile; 0: strict isolation
-  int most_tiles = 0;     // room in `tiles` and `gaps`; offsets that are wrong never exceed it
+  // What "longest first" sorts: 1: sequences, so that the tiles of one run at the same time and
+  // find its keys in L2; 0: every tile by itself, which balances a few long sequences better.
+  int sequences_together = 1;
+  int last_tile_first = 0;  // in a sequence: where later rows see more keys
+  int most_tiles = 0;       // room in `tiles` and `gaps`; offsets that are wrong never exceed it
   int most_gaps = 0;
   int counter_slots = 0;
   int section = kPlanChunk;  // of plan_launch()

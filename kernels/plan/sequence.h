@@ -86,7 +86,24 @@ JFA_HOST_DEVICE constexpr PlanRules device_rules(const PlanArguments& p) {
   rules.pack_sequences = kPackedSequences;
   rules.pack_section = smaller(p.section, kPackSection);
   rules.equal_cut = 0;
+  rules.last_tile_first = p.last_tile_first;
   return rules;
+}
+
+// Work is counted in key blocks of half a tile; above 2^16 of them all are "most".
+JFA_HOST_DEVICE constexpr int class_of_work(int half_blocks) {
+  const int c = work_class(half_blocks) - (kWorkClasses - kTileClasses);
+  return c < 0 ? 0 : c;
+}
+
+// What the work list is sorted by. Tiles of one sequence have one class where sequences stay
+// together.
+JFA_HOST_DEVICE constexpr int tile_class(const PlanArguments& p, const TileWork& tile) {
+  const auto blocks = [&](int keys) { return (keys + p.key_block - 1) / p.key_block; };
+  if (p.sequences_together != 0)
+    return class_of_work(2 * blocks(tile.sequences > 1 ? tile.k_end : tile.k_length));
+  const int keys = tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin);
+  return class_of_work(blocks(keys) * (tile.rows * 2 > p.tile_tokens ? 2 : 1));
 }
 
 // Rows of out in front of the first sequence, [0, front), and behind the last one, [back, rows).

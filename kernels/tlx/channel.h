@@ -8,20 +8,38 @@
 
 namespace jfa::tlx {
 
-// Position in a ring: slot and phase parity. The parity flips once a round, not once a use.
+// Position in a ring, one number for slot and phase parity: registers are short where rings are
+// read. Positions go round twice the ring; the parity is that of the round.
 template <u32 kDepth>
 struct Cursor {
-  u32 slot = 0;
-  u32 parity = 0;
+  static constexpr bool kPowerOfTwo = (kDepth & (kDepth - 1)) == 0;
+  u32 position = 0;
 
+  // Where the producer of a fresh ring begins: the wait for its first round is over at once.
+  static TLX_DEVICE Cursor of_producer() { return {kDepth}; }
+
+  TLX_DEVICE u32 slot() const { return slot_of(position); }
+  TLX_DEVICE u32 parity() const {
+    if constexpr (kPowerOfTwo) return position / kDepth % 2;
+    return position >= kDepth ? 1 : 0;
+  }
   TLX_DEVICE void advance() {
-    if (++slot == kDepth) {
-      slot = 0;
-      parity ^= 1;
+    ++position;
+    if constexpr (!kPowerOfTwo) {
+      if (position == 2 * kDepth) position = 0;
     }
   }
   // The slot of the position before.
-  TLX_DEVICE u32 last() const { return (slot == 0 ? kDepth : slot) - 1; }
+  TLX_DEVICE u32 last() const {
+    if constexpr (kPowerOfTwo) return slot_of(position - 1);
+    return slot_of(position == 0 ? 2 * kDepth - 1 : position - 1);
+  }
+
+ private:
+  static TLX_DEVICE u32 slot_of(u32 at) {
+    if constexpr (kPowerOfTwo) return at % kDepth;
+    return at >= kDepth ? at - kDepth : at;
+  }
 };
 
 // Two barriers a slot, full then empty; 16 bytes a slot.
@@ -65,15 +83,15 @@ struct TmaChannel {
     RingBarriers<kDepth> barriers;
     Cursor<kDepth> cursor;
 
-    // A fresh ring is empty: the first round must not wait.
-    TLX_DEVICE explicit Producer(const TmaChannel& channel, Cursor<kDepth> start = {0, 1})
+    TLX_DEVICE explicit Producer(const TmaChannel& channel,
+                                 Cursor<kDepth> start = Cursor<kDepth>::of_producer())
         : tiles(channel.tiles), barriers(channel.barriers), cursor(start) {}
 
     // Waits until the next slot is free and arms its byte count; the caller issues copies of
     // `bytes`, the whole tile if not told otherwise.
     [[nodiscard]] TLX_DEVICE Slot acquire(u32 bytes = Layout::kBytes) {
-      const u32 slot = cursor.slot;
-      ptx::mbarrier_wait(barriers.empty(slot), cursor.parity);
+      const u32 slot = cursor.slot();
+      ptx::mbarrier_wait(barriers.empty(slot), cursor.parity());
       ptx::mbarrier_arrive_expect_tx(barriers.full(slot), bytes);
       cursor.advance();
       return {tiles + slot * Layout::kBytes, barriers.full(slot)};
@@ -91,8 +109,8 @@ struct TmaChannel {
 
     // Waits for the next tile; returns its shared address.
     [[nodiscard]] TLX_DEVICE u32 wait() {
-      const u32 slot = cursor.slot;
-      ptx::mbarrier_wait(barriers.full(slot), cursor.parity);
+      const u32 slot = cursor.slot();
+      ptx::mbarrier_wait(barriers.full(slot), cursor.parity());
       cursor.advance();
       return tiles + slot * Layout::kBytes;
     }
@@ -122,17 +140,17 @@ struct ValueChannel {
 
   struct Producer {
     const ValueChannel& channel;
-    Cursor<kDepth> cursor{0, 1};
+    Cursor<kDepth> cursor = Cursor<kDepth>::of_producer();
 
     // Waits for a free slot and returns it, for the caller to fill with ordinary stores and with
     // asynchronous copies (cp.async), whose latency nobody waits for here; then send().
     [[nodiscard]] TLX_DEVICE Value* acquire() {
-      ptx::mbarrier_wait(channel.barriers.empty(cursor.slot), cursor.parity);
-      return at(channel.values + cursor.slot * sizeof(Value));
+      ptx::mbarrier_wait(channel.barriers.empty(cursor.slot()), cursor.parity());
+      return at(channel.values + cursor.slot() * sizeof(Value));
     }
     TLX_DEVICE void send() {
-      ptx::cp_async_mbarrier_arrive(channel.barriers.full(cursor.slot));
-      ptx::mbarrier_arrive(channel.barriers.full(cursor.slot));
+      ptx::cp_async_mbarrier_arrive(channel.barriers.full(cursor.slot()));
+      ptx::mbarrier_arrive(channel.barriers.full(cursor.slot()));
       cursor.advance();
     }
   };
@@ -144,8 +162,8 @@ struct ValueChannel {
     // Waits for the next value and returns its shared address; at(address) may be read until the
     // value is released.
     [[nodiscard]] TLX_DEVICE u32 wait() {
-      const u32 slot = cursor.slot;
-      ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity);
+      const u32 slot = cursor.slot();
+      ptx::mbarrier_wait(channel.barriers.full(slot), cursor.parity());
       cursor.advance();
       return channel.values + slot * sizeof(Value);
     }

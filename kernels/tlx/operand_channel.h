@@ -32,12 +32,12 @@ struct OperandChannel {
 
   struct Producer {
     const OperandChannel& channel;
-    Cursor<kDepth> cursor{0, 1};  // a fresh ring is empty: the first round must not wait
+    Cursor<kDepth> cursor = Cursor<kDepth>::of_producer();
 
     // Waits until the next slot is free and arms the bytes of both tiles, whichever CTA loads them.
     [[nodiscard]] TLX_DEVICE Slot acquire() {
-      const u32 slot = cursor.slot, full = channel.barriers.full(slot);
-      ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity);
+      const u32 slot = cursor.slot(), full = channel.barriers.full(slot);
+      ptx::mbarrier_wait(channel.barriers.empty(slot), cursor.parity());
       ptx::mbarrier_arrive_expect_tx(full, kSlotBytes);
       cursor.advance();
       const u32 a = channel.tiles + slot * kSlotBytes;
@@ -53,8 +53,8 @@ struct OperandChannel {
     Cursor<kDepth> oldest{};
 
     [[nodiscard]] TLX_DEVICE Slot wait() {
-      const u32 slot = newest.slot, full = channel.barriers.full(slot);
-      ptx::mbarrier_wait(full, newest.parity);
+      const u32 slot = newest.slot(), full = channel.barriers.full(slot);
+      ptx::mbarrier_wait(full, newest.parity());
       newest.advance();
       const u32 a = channel.tiles + slot * kSlotBytes;
       return {a, a + TileA::kBytes, full};
@@ -62,7 +62,7 @@ struct OperandChannel {
 
     // Gives the oldest slot back; every warp calls it once, after its last read.
     TLX_DEVICE void release(bool one_lane) {
-      const u32 empty = channel.barriers.empty(oldest.slot);
+      const u32 empty = channel.barriers.empty(oldest.slot());
       oldest.advance();
       if (!one_lane) return;
       if constexpr (kCtas == 1) {

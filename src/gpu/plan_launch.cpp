@@ -36,6 +36,11 @@ kernels::MaskArgument argument_of(const SequenceParameter& parameter) {
   return argument;
 }
 
+// So many tiles (times the heads) are few for the multiprocessors of a GPU: the last ones to run
+// decide when it ends. On an H200 the causal llm_4k (128 tiles, 16 heads) runs 8 % faster with its
+// tiles sorted each by itself; half_1024 (5,000 tiles) causal 17 % slower.
+constexpr std::int64_t kFewTiles = 512;
+
 std::int64_t tiles_of(std::int64_t rows, std::int64_t tile) {
   return (rows + tile - 1) / tile;
 }
@@ -67,6 +72,7 @@ PlanShape plan_shape(const AttentionArgs& args, const detail::CallShape& shape,
   plan.tile_tokens = kernels::sm90::tile_tokens(tile, key.packed_heads);
   plan.key_block = tile.keys;
   plan.packs = !strict_isolation;
+  plan.few_long = key.long_keys && plan_layout(plan).most_tiles <= kFewTiles;
   plan.mask = args.mask.kind;
   plan.alignment = args.mask.alignment;
   plan.hstu_causal = args.mask.hstu_causal;
@@ -182,6 +188,8 @@ void launch_plan(Gpu& gpu, const AttentionArgs& args, const PlanShape& shape,
   arguments.tile_tokens = shape.tile_tokens;
   arguments.key_block = shape.key_block;
   arguments.packs = shape.packs ? 1 : 0;
+  arguments.sequences_together = shape.few_long ? 0 : 1;
+  arguments.last_tile_first = shape.mask != MaskKind::full && !shape.few_long ? 1 : 0;
   arguments.most_tiles = static_cast<int>(layout.most_tiles);
   arguments.most_gaps = static_cast<int>(layout.most_gaps);
   arguments.counter_slots = kCounterSlots;

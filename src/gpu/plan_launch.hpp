@@ -33,9 +33,10 @@ struct PlanShape {
   std::int64_t out_rows = 0;
   std::int64_t q_sequence_rows = 0;  // dense: rows of the tensor from one sequence to the next
   std::int64_t kv_sequence_rows = 0;
-  int tile_tokens = 0;  // query rows of a tile
-  int key_block = 0;    // key rows of a block
-  bool packs = true;    // short sequences may share a tile
+  int tile_tokens = 0;    // query rows of a tile
+  int key_block = 0;      // key rows of a block
+  bool packs = true;      // short sequences may share a tile
+  bool few_long = false;  // few sequences, long ones: tiles are sorted each by itself
   MaskKind mask = MaskKind::full;
   Alignment alignment = Alignment::bottom_right;
   bool hstu_causal = true;

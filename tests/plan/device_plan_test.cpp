@@ -44,6 +44,7 @@ struct Batch {
   kernels::MaskArguments mask;
   std::vector<int> intervals;  // two bounds a row of out
   int tile_tokens = 128, key_block = 128, packs = 1;
+  int sequences_together = 1, last_tile_first = 0;
   bool wide = false;     // int64
   long long stride = 1;  // of offsets and all other numbers
 
@@ -161,11 +162,14 @@ std::vector<TileWork> host_tiles(int kind, const PlanArguments& p) {
   return tiles;
 }
 
-// Work that decides the order: key blocks of half a tile, in steps of an eighth of an octave.
+// Work that decides the order: key blocks of half a tile, in steps of an eighth of an octave; of
+// the whole sequence, or of the tile itself.
 int octave_eighth(const Batch& batch, const TileWork& tile) {
-  const int keys = tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin);
+  const bool together = batch.sequences_together != 0;
+  const int seen = tile.k_end - tile.k_begin - (tile.gap_end - tile.gap_begin);
+  const int keys = !together ? seen : tile.sequences > 1 ? tile.k_end : tile.k_length;
   const int blocks = (keys + batch.key_block - 1) / batch.key_block;
-  return kernels::work_class(blocks * (tile.rows * 2 > batch.tile_tokens ? 2 : 1));
+  return kernels::work_class(blocks * (together || tile.rows * 2 > batch.tile_tokens ? 2 : 1));
 }
 
 // Tiles with half the work of a full tile of the longest sequence, to an eighth of an octave.
@@ -237,6 +241,8 @@ class DevicePlan : public testing::TestWithParam<const char*> {
     p.tile_tokens = batch.tile_tokens;
     p.key_block = batch.key_block;
     p.packs = batch.packs;
+    p.sequences_together = batch.sequences_together;
+    p.last_tile_first = batch.last_tile_first;
     const int tile = batch.tile_tokens;
     p.most_tiles = batch.q.offsets ? (p.out_rows + tile - 1) / tile + p.batch
                                    : p.batch * ((batch.q.rows + tile - 1) / tile);
@@ -426,7 +432,7 @@ TEST_P(DevicePlan, CutsLongSequencesAndPacksShortNeighbours) {
   for (const TileWork& tile : result.tiles) {
     if (tile.sequences > 1) shared.emplace_back(tile.sequence, tile.sequences);
   }
-  EXPECT_EQ(shared, (std::vector<std::pair<int, int>>{{6, 3}, {1, 4}}));
+  EXPECT_EQ(shared, (std::vector<std::pair<int, int>>{{1, 4}, {6, 3}}));
   EXPECT_EQ(result.header.tiles, 3 + 1 + 1 + 1 + 1 + 2 + 1);
 }
 
@@ -526,6 +532,8 @@ TEST_P(DevicePlan, MasksOfEveryKind) {
     }
     batch.kind = kind;
     batch.key_block = 48;
+    batch.sequences_together = draw(0, 1);
+    batch.last_tile_first = draw(0, 1);
     batch.mask.bottom_right = draw(0, 1);
     batch.mask.left.value = draw(-1, 100);
     batch.mask.right.value = draw(-1, 100);
@@ -541,6 +549,35 @@ TEST_P(DevicePlan, MasksOfEveryKind) {
     expect_plan(batch);
     if (HasFailure()) FAIL() << "mask " << kKinds[static_cast<std::size_t>(kind)];
   }
+}
+
+TEST_P(DevicePlan, SequencesStayTogetherOrEveryTileHasItsPlace) {
+  Batch batch = self_attention({300, 700, 301});  // tiles see 128, 256 … keys
+  batch.kind = MaskParameters::causal;
+  batch.last_tile_first = 1;
+  std::vector<std::pair<int, int>> order;
+  const auto plan = [&] {
+    order.clear();
+    for (const TileWork& tile : expect_plan(batch).tiles)
+      order.emplace_back(tile.sequence, tile.q_offset / 128);
+  };
+  plan();
+  EXPECT_EQ(order, (std::vector<std::pair<int, int>>{{1, 5},
+                                                     {1, 4},
+                                                     {1, 3},
+                                                     {1, 2},
+                                                     {1, 1},
+                                                     {1, 0},
+                                                     {0, 2},
+                                                     {0, 1},
+                                                     {0, 0},
+                                                     {2, 2},
+                                                     {2, 1},
+                                                     {2, 0}}));
+  batch.sequences_together = 0;
+  plan();
+  EXPECT_EQ(order.front(), std::pair(1, 4));  // five blocks, a whole tile; tile 5 is half a tile
+  EXPECT_EQ(order.back(), std::pair(2, 0));
 }
 
 TEST_P(DevicePlan, OfManySequences) {

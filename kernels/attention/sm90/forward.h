@@ -40,10 +40,6 @@ struct ForwardConfig {
   static constexpr bool kSoftmax = kActivation == Activation::softmax;
   static constexpr int kMask = kMaskV;
   static constexpr bool kOutScales = kOutScalesV;  // factors of out by sequence or row
-  // Between two tiles, finish the old one before the softmax of the new one: the registers of large
-  // blocks, or of three groups, allow nothing else. Otherwise the softmax runs under the old tile's
-  // last product.
-  static constexpr bool kFinishFirst = kKeys > 128 || kShape.groups == 3;
   static constexpr bool kTwoIntervals = has_two_intervals(kMask);
 
   static constexpr u32 kGroups = kShape.groups;  // compute warpgroups
@@ -60,7 +56,7 @@ struct ForwardConfig {
   using ValueTile = TileLayout<Element, kKeys, kValueDim>;
 
   static constexpr u32 kConsumerWarps = 4 * kGroups;
-  using Queries = TmaChannel<QueryTile, 1, 4>;  // one a warpgroup
+  using Queries = TmaChannel<QueryTile, kShape.query_stages, 4>;  // one a warpgroup
   using Keys = TmaChannel<KeyTile, kStages, kConsumerWarps>;
   using Values = TmaChannel<ValueTile, kStages, kConsumerWarps>;
 };

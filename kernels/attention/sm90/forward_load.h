@@ -98,7 +98,8 @@ TLX_DEVICE u64 draw(const ForwardArguments& p) {
 
 // The queries of one warpgroup, if the tile has rows for it.
 template <typename Config>
-TLX_DEVICE void load_queries(const Channels<Config>& channels, Cursor<1>& cursor, u32 group,
+TLX_DEVICE void load_queries(const Channels<Config>& channels,
+                             Cursor<Config::kShape.query_stages>& cursor, u32 group,
                              const TensorMap& q_map, i32 first, i32 end, i32 head) {
   constexpr u32 kBytes = Config::kUsedRows * Config::kDim * sizeof(typename Config::Element);
   first += static_cast<i32>(group * Config::kTokens);
@@ -115,9 +116,9 @@ TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& cha
                           const TensorMap& q_map, const TensorMap& k_map, const TensorMap& v_map) {
   typename ForwardMemory<Config>::WorkChannel::Producer work_out{channels.work};
   typename ForwardMemory<Config>::WorkChannel::Consumer work_in{channels.work};
-  Cursor<1> queries[Config::kGroups];
+  Cursor<Config::kShape.query_stages> queries[Config::kGroups];
 #pragma unroll
-  for (Cursor<1>& cursor : queries) cursor.parity = 1;  // free at first
+  for (auto& cursor : queries) cursor = cursor.of_producer();
   typename Config::Keys::Producer keys{channels.keys};
   typename Config::Values::Producer values{channels.values};
   const WorkOrder order = WorkOrder::of<Config>(p);

@@ -10,6 +10,7 @@ struct ForwardShape {
   int keys;       // key rows of one block
   int stages;     // K and V blocks in flight
   int groups;     // compute warpgroups, 64 query rows each
+  int query_stages = 1;  // tiles of queries in flight: 2 where they fit
 
   constexpr bool operator==(const ForwardShape&) const = default;
 };
@@ -29,9 +30,9 @@ constexpr int kLongKeys = 1536;
 constexpr ForwardShape forward_shape(int dim, int value_dim, bool long_keys) {
   const int d = padded_dim(dim), dv = padded_dim(value_dim);
   const int widest = d > dv ? d : dv;
-  if (widest <= 64) return {d, dv, 96, 4, 3};
+  if (widest <= 64) return {d, dv, 96, 4, 3, 2};
   if (widest <= 128)
-    return long_keys ? ForwardShape{d, dv, 144, 2, 2} : ForwardShape{d, dv, 128, 2, 2};
+    return long_keys ? ForwardShape{d, dv, 144, 2, 2} : ForwardShape{d, dv, 128, 2, 2, 2};
   if (widest <= 192) return {d, dv, 80, 2, 2};
   return {d, dv, 48, 2, 2};
 }
@@ -59,9 +60,11 @@ constexpr int tile_tokens(const ForwardShape& shape, int packed) {
 
 // Dynamic shared memory of the kernel, bytes.
 constexpr int forward_shared_bytes(const ForwardShape& shape) {
-  return shape.groups * kForwardGroupRows * (shape.dim + shape.value_dim) * 2 +  // queries, output
-         shape.stages * shape.keys * (shape.dim + shape.value_dim) * 2 +         // keys, values
-         shape.groups * kForwardGroupRows * 16 + 1024;  // keys of rows; work items, barriers
+  return shape.groups * kForwardGroupRows * (shape.query_stages * shape.dim + shape.value_dim) *
+             2 +                                                          // queries, output
+         shape.stages * shape.keys * (shape.dim + shape.value_dim) * 2 +  // keys, values
+         shape.groups * kForwardGroupRows * 16 +
+         1024;  // keys of rows; work items, barriers
 }
 
 }  // namespace jfa::kernels::sm90

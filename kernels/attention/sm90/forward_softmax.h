@@ -203,7 +203,12 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
                             const RowState& state, const Work& work, const float (&out_factor)[2],
                             u32 group, u32 thread) {
   using OutTile = typename Config::OutTile;
-  float factor[2] = {out_factor[0], out_factor[1]};
+  // Without factors by sequence or row none occupies a register for the length of a tile.
+  float factor[2] = {p.out_scale, p.out_scale};
+  if constexpr (Config::kOutScales) {
+    factor[0] = out_factor[0];
+    factor[1] = out_factor[1];
+  }
   if constexpr (Config::kSoftmax) {
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
@@ -224,7 +229,7 @@ TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& c
     }
   }
   ptx::mbarrier_wait(channels.out(group).empty(0),
-                     staged.parity ^ 1);  // the store role has read the previous tile
+                     staged.parity() ^ 1);  // the store role has read the previous tile
   staged.advance();
   Accumulator<Config::kValueDim> scaled;
 #pragma unroll
@@ -266,7 +271,7 @@ struct SoftmaxRole {
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
-  u32 key_tile = 0, value_tile = 0;
+  u32 query_tile = 0, key_tile = 0, value_tile = 0;
 
   // The next step: its tile, and its block among the tile's blocks.
   u32 next = 0;  // shared address of its work item
@@ -299,7 +304,7 @@ struct SoftmaxRole {
     scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
-        scores, queries.tiles, 0, key_tile);
+        scores, query_tile, 0, key_tile);
     ptx::wgmma_commit_group();
   }
 
@@ -318,6 +323,12 @@ struct SoftmaxRole {
     if (block + 1 == blocks) queries.release(one_lane);
   }
 
+  template <u32 kWidth>
+  TLX_DEVICE void mask_block(Accumulator<kWidth>& scores) {
+    const i32 key = first_key<Config>(work_at(next).tile, block);
+    mask_scores<Config>(scores, channels.row_keys(group), key, thread);
+  }
+
   // Scores of this step become probabilities in place.
   template <u32 kWidth>
   TLX_DEVICE void weigh(Accumulator<kWidth>& scores, bool masked, float (&shrink)[2]) {
@@ -326,10 +337,7 @@ struct SoftmaxRole {
       for (float& score : scores.d)
         score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
     }
-    if (masked) {
-      const i32 key = first_key<Config>(work_at(next).tile, block);
-      mask_scores<Config>(scores, channels.row_keys(group), key, thread);
-    }
+    if (masked) mask_block(scores);
     if constexpr (Config::kSoftmax) {
       online_softmax(scores, state, shrink, p.scale);
       ptx::complete_before_next(state.sum[0] + state.sum[1]);
@@ -359,11 +367,13 @@ struct SoftmaxRole {
     scores.pin();
   }
 
-  // The hot loop: a boundary inside a tile whose next block is whole and needs no mask. Returns
-  // false when the step is exceptional: exact() has then to do it again.
-  TLX_DEVICE bool steady_full() {
-    Accumulator<kKeys> scores;
+  // The hot loop: a boundary inside a tile; block - 1 is the current step, `block` the next. The
+  // maximum is not looked for. Returns false when the step is exceptional: repeat() has to follow.
+  template <u32 kWidth>
+  TLX_DEVICE bool steady(bool masked) {
+    Accumulator<kWidth> scores;
     multiply(scores);
+    if (masked) mask_block(scores);
     float sum[2];
     const bool fits = optimistic_softmax(scores, state, sum, p.scale);
     const bool exceptional = Barriers::template any<Vote>(!fits, group);
@@ -379,28 +389,44 @@ struct SoftmaxRole {
     return true;
   }
 
-  // A boundary inside a tile, with the maximum and the mask looked for: block - 1 is the current
-  // step, `block` the next. `again`: an optimistic step that proved exceptional; its values are
-  // multiplied and its keys are still here, so only the scores are made again.
+  // An exceptional step once more, with the maximum: its values are multiplied and its keys are
+  // still here, so only the scores are made again.
+  TLX_DEVICE void repeat() {
+    Accumulator<kKeys> scores;
+    issue_scores(scores);
+    ptx::wgmma_wait_group<0>();
+    scores.pin();
+    release_keys();
+    float shrink[2];
+    weigh(scores, true, shrink);
+    rescale(shrink);
+    pack_operand<Element>(probabilities, scores);
+    ++block;
+  }
+
+  // A boundary inside a tile for elementwise activations, which know no exception.
   template <u32 kWidth>
-  TLX_DEVICE void exact(bool masked, bool again) {
+  TLX_DEVICE bool steady_activation(bool masked) {
     Accumulator<kWidth> scores;
-    if (again) {
-      issue_scores(scores);
-      ptx::wgmma_wait_group<0>();
-      scores.pin();
-    } else {
-      multiply(scores);
-    }
+    multiply(scores);
     release_keys();
     float shrink[2];
     weigh(scores, masked, shrink);
     ptx::wgmma_wait_group<0>();
     out.pin();
-    if (!again) values.release(one_lane);
-    if constexpr (Config::kSoftmax) rescale(shrink);
+    values.release(one_lane);
     pack_operand<Element>(probabilities, scores);
     ++block;
+    return true;
+  }
+
+  template <u32 kWidth>
+  TLX_DEVICE bool step(bool masked) {
+    if constexpr (Config::kSoftmax) {
+      return steady<kWidth>(masked);
+    } else {
+      return steady_activation<kWidth>(masked);
+    }
   }
 
   // The first block of the next tile becomes probabilities.
@@ -427,7 +453,7 @@ struct SoftmaxRole {
     // Simple masks are worked out under the products; for the others registers do not suffice
     // there.
     if constexpr (kScores && Config::kTwoIntervals) start();
-    if constexpr (kScores) (void)queries.wait();
+    if constexpr (kScores) query_tile = queries.wait();
     if (has_next) key_tile = keys.wait();
     take_turn();
     if constexpr (kScores) issue_scores(scores);
@@ -435,7 +461,6 @@ struct SoftmaxRole {
     if constexpr (kValues) issue_values();
     pass_turn();
 
-    const RowState finished = state;
     if constexpr (kScores) {
       if constexpr (!Config::kTwoIntervals) start();
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
@@ -444,19 +469,20 @@ struct SoftmaxRole {
     } else {
       if (has_next) keys.release(one_lane);
     }
-    if constexpr (kScores && !Config::kFinishFirst) begin_tile(scores);
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
       out.pin();
     }
     if (has_current) values.release(one_lane);
     if constexpr (kValues) {
-      finish_tile<Config>(p, channels, staged, out, finished, work_at(current), current_factor,
-                          group, thread);
+      finish_tile<Config>(p, channels, staged, out, state, work_at(current), current_factor, group,
+                          thread);
     }
     if (has_current) work_in.release(current, one_lane);
-    if constexpr (kScores && Config::kFinishFirst) begin_tile(scores);
-    if constexpr (kScores) pack_operand<Element>(probabilities, scores);
+    if constexpr (kScores) {
+      begin_tile(scores);
+      pack_operand<Element>(probabilities, scores);
+    }
     block = 1;
     has_current = has_next;
     current = next;
@@ -479,16 +505,14 @@ struct SoftmaxRole {
     const i32 wide = narrow_last ? blocks - 1 : blocks;
     const i32 first_full = tile.full_begin <= begin ? 0 : ceil_div(tile.full_begin - begin, kBlock);
     const i32 end_full = tile.full_end <= begin ? 0 : (tile.full_end - begin) / kBlock;
-    while (block < wide) {
-      const bool full = block >= first_full && block < end_full;
-      bool again = false;
+    while (block < blocks) {
+      bool fits = true;
+      while (block < wide && fits) fits = step<kKeys>(block < first_full || block >= end_full);
+      if (fits && narrow_last) fits = step<kNarrow>(true);
       if constexpr (Config::kSoftmax) {
-        while (full && block < wide && block < end_full && !again) again = !steady_full();
-        if (full && !again) continue;
+        if (!fits) repeat();
       }
-      exact<kKeys>(!full, again);
     }
-    if (narrow_last) exact<kNarrow>(true, false);
   }
 
   // The same for a group whose part of the tile is empty.

@@ -23,7 +23,7 @@ TLX_DEVICE void store_role(const Channels<Config>& channels, const TensorMap& ou
     for (u32 group = 0; group < Config::kGroups; ++group) {
       const i32 rows = tile_rows - static_cast<i32>(group * Config::kTokens);
       if (rows <= 0) break;
-      ptx::mbarrier_wait(channels.out(group).full(0), filled[group].parity);
+      ptx::mbarrier_wait(channels.out(group).full(0), filled[group].parity());
       filled[group].advance();
 #pragma unroll
       for (u32 panel = 0; panel < OutTile::kPanels; ++panel) {
