@@ -139,7 +139,7 @@ TLX_DEVICE void load_role(const ForwardArguments& p, const Channels<Config>& cha
     if (item < order.items) {
       order.copy(item, slot);
     } else {
-      slot->tile.rows = 0;
+      slot->tile = {};  // no rows: the end
     }
     work_out.send();
   };

@@ -195,49 +195,62 @@ TLX_DEVICE bool optimistic_softmax(Accumulator<kKeys>& scores, const RowState& s
   return sum[0] <= kLimit && sum[1] <= kLimit;
 }
 
-// Normalises the output accumulator of a finished tile, stages it for the store role, and writes
-// the log-sum-exp.
+// Factors by which the rows of a finished tile are normalised; writes their log-sum-exp. It needs
+// the last sums, not the last value product.
 template <typename Config>
-TLX_DEVICE void finish_tile(const ForwardArguments& p, const Channels<Config>& channels,
-                            Cursor<1>& staged, const Accumulator<Config::kValueDim>& out,
-                            const RowState& state, const Work& work, const float (&out_factor)[2],
-                            u32 group, u32 thread) {
-  using OutTile = typename Config::OutTile;
+TLX_DEVICE void finish_rows(const ForwardArguments& p, const RowState& state, const Work& work,
+                            float (&factor)[2], u32 group, u32 thread) {
   // Without factors by sequence or row none occupies a register for the length of a tile.
-  float factor[2] = {p.out_scale, p.out_scale};
-  if constexpr (Config::kOutScales) {
-    factor[0] = out_factor[0];
-    factor[1] = out_factor[1];
-  }
+  if constexpr (!Config::kOutScales) factor[0] = factor[1] = p.out_scale;
   if constexpr (Config::kSoftmax) {
+    constexpr float kLn2 = 0.69314718056F;
+    float sum[2] = {state.sum[0], state.sum[1]}, lse[2];
+#pragma unroll
+    for (u32 lanes = 1; lanes <= 2; lanes *= 2) {
+#pragma unroll
+      for (float& s : sum) s += ptx::shuffle_xor(s, lanes);
+    }
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      float sum = state.sum[half];
-      sum += ptx::shuffle_xor(sum, 1);
-      sum += ptx::shuffle_xor(sum, 2);
-      factor[half] = sum > 0 ? factor[half] * ptx::reciprocal_approx(sum) : 0;
+      factor[half] = sum[half] > 0 ? factor[half] * ptx::reciprocal_approx(sum[half]) : 0;
+      lse[half] = sum[half] > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum[half])) * kLn2
+                                : kNegativeInfinity;
+    }
+    if (p.lse == nullptr || thread % 4 != 0) return;
+    const i32 rows = work.tile.rows, out_first = work.tile.out_first;
+    const i32 head = work.head * static_cast<i32>(Config::kPacked);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
       const u32 row = Accumulator<16>::row(thread, half);
       const i32 token = group * Config::kTokens + row % Config::kTokens;
-      if (p.lse != nullptr && thread % 4 == 0 && row < Config::kUsedRows &&
-          token < work.tile.rows) {
-        constexpr float kLn2 = 0.69314718056F;
-        const float lse = sum > 0 ? (state.max[half] * p.scale + ptx::log2_approx(sum)) * kLn2
-                                  : kNegativeInfinity;
-        const i64 head = work.head * static_cast<i32>(Config::kPacked) + row / Config::kTokens;
-        p.lse[head * p.lse_head_stride + work.tile.out_first + token] = lse;
-      }
+      if (row >= Config::kUsedRows || token >= rows) continue;
+      const i64 lse_head = head + static_cast<i32>(row / Config::kTokens);
+      p.lse[lse_head * p.lse_head_stride + out_first + token] = lse[half];
     }
   }
+}
+
+// Stages the normalised output of a finished tile for the store role.
+template <typename Config>
+TLX_DEVICE void stage_output(const Channels<Config>& channels, Cursor<1>& staged,
+                             const Accumulator<Config::kValueDim>& out, const float (&factor)[2],
+                             u32 group, u32 thread) {
   ptx::mbarrier_wait(channels.out(group).empty(0),
                      staged.parity() ^ 1);  // the store role has read the previous tile
   staged.advance();
   Accumulator<Config::kValueDim> scaled;
 #pragma unroll
   for (u32 i = 0; i < out.kRegisters; ++i) scaled.d[i] = out.d[i] * factor[out.half(i)];
-  store_columns<OutTile, typename Config::Element>(channels.out_tile(group), scaled, 0, thread);
+  store_columns<typename Config::OutTile, typename Config::Element>(channels.out_tile(group),
+                                                                    scaled, 0, thread);
+}
+
+// Hands what stage_output() wrote to the store role.
+template <typename Config>
+TLX_DEVICE void send_output(const Channels<Config>& channels, u32 group, bool one_lane) {
   ptx::fence_proxy_async_shared();
   ptx::warp_sync();
-  if (thread % kWarpThreads == 0) ptx::mbarrier_arrive(channels.out(group).full(0));
+  if (one_lane) ptx::mbarrier_arrive(channels.out(group).full(0));
 }
 
 // One compute warpgroup. It walks the flattened steps (tile, key block) of the work channel; at
@@ -296,7 +309,7 @@ struct SoftmaxRole {
     has_next = rows != 0;
     next_active = rows > static_cast<i32>(group * Config::kTokens);
     block = 0;
-    blocks = has_next ? key_blocks<Config>(work_at(next).tile) : 0;
+    blocks = key_blocks<Config>(work_at(next).tile);  // 0 of the end
   }
 
   template <u32 kWidth>
@@ -461,8 +474,11 @@ struct SoftmaxRole {
     if constexpr (kValues) issue_values();
     pass_turn();
 
+    // In the shadow of the products: what needs neither of them.
+    if constexpr (kScores && !Config::kTwoIntervals) start();
+    if constexpr (kValues)
+      finish_rows<Config>(p, state, work_at(current), current_factor, group, thread);
     if constexpr (kScores) {
-      if constexpr (!Config::kTwoIntervals) start();
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
       release_keys();
@@ -474,15 +490,12 @@ struct SoftmaxRole {
       out.pin();
     }
     if (has_current) values.release(one_lane);
-    if constexpr (kValues) {
-      finish_tile<Config>(p, channels, staged, out, state, work_at(current), current_factor, group,
-                          thread);
-    }
     if (has_current) work_in.release(current, one_lane);
-    if constexpr (kScores) {
-      begin_tile(scores);
-      pack_operand<Element>(probabilities, scores);
-    }
+    if constexpr (kValues)
+      stage_output<Config>(channels, staged, out, current_factor, group, thread);
+    if constexpr (kScores) begin_tile(scores);
+    if constexpr (kValues) send_output<Config>(channels, group, one_lane);
+    if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
     has_current = has_next;
     current = next;
