@@ -1,8 +1,9 @@
 // Sequences with few query rows (pooling with learned queries, single candidates, decoding): every
 // key is used a few times only, so loading and transposing it would take most of the time. Here the
 // scores are computed transposed, Sᵀ = K·Qᵀ: a query row is a lane of a vector, keys are read as
-// scalars where they lie, and softmax needs no sum over set. Query heads that share a key head
-// are further lanes, so that their keys are read once.
+// scalars where they lie, and softmax needs no sum over a vector. Query heads that share a key head
+// are further lanes, so that their keys are read once. Where a vector would have few lanes in use,
+// a score is a dot product along the row instead.
 #if defined(JFA_CPU_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef JFA_CPU_FEW_ROWS_INL_H_
 #undef JFA_CPU_FEW_ROWS_INL_H_
@@ -14,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/score-inl.h"
 
@@ -34,6 +36,13 @@ struct LaneSet {
   std::int64_t vectors() const { return count() > kLanes ? 2 : 1; }
   std::int64_t stride() const { return vectors() * kLanes; }
 };
+
+// Sets up to this count take dot products (rows no shorter than a vector, so that they fit in the
+// room of lanes): half the time of lanes for one row, equal for five.
+constexpr std::int64_t kMostDots = std::min<std::int64_t>(4, kLanes / 2);
+HWY_INLINE bool takes_dots(const LaneSet& set, std::int64_t width) {
+  return set.count() <= kMostDots && width >= kLanes;
+}
 
 // The sets that the task of `head` computes: none where another task does.
 class LaneSets {
@@ -74,13 +83,14 @@ HWY_INLINE void load_lane(const Rows& rows, std::int64_t row, std::int64_t lane,
   for (std::int64_t d = 0; d < rows.width; ++d) transposed[d * stride + lane] = row_scratch[d];
 }
 
-// sᵀ[count × lanes] = rows [begin, begin + count)·right, for float32 rows without a copy.
-// `row_scratch` holds 32 rows.
-HWY_INLINE void lane_products(const Rows& rows, std::int64_t begin, std::int64_t count,
-                              const LaneSet& set, const float* HWY_RESTRICT right,
-                              float* HWY_RESTRICT row_scratch, std::int64_t row_stride,
-                              float* HWY_RESTRICT s, RowPrefetcher& prefetcher) {
-  const bool direct = rows.dtype == DType::float32;
+// Calls product(left, left_stride, first, count) for kBlockRows rows or fewer at a time of
+// [begin, begin + count): `direct` where they lie, else as float32 in `row_scratch`, which holds 32
+// rows.
+template <typename Product>
+HWY_INLINE void for_row_blocks(const Rows& rows, std::int64_t begin, std::int64_t count,
+                               bool direct, float* HWY_RESTRICT row_scratch,
+                               std::int64_t row_stride, RowPrefetcher& prefetcher,
+                               const Product& product) {
   constexpr std::int64_t step = 24;  // a multiple of kBlockRows
   for (std::int64_t j = 0; j < count; j += step) {
     const std::int64_t here = std::min(step, count - j);
@@ -94,15 +104,110 @@ HWY_INLINE void lane_products(const Rows& rows, std::int64_t begin, std::int64_t
     }
     for (std::int64_t i = 0; i < here; i += kBlockRows) {
       prefetcher.step();
-      product_rows<Update::assign, Order::rows>(std::min<std::int64_t>(kBlockRows, here - i),
-                                                set.vectors(), rows.width, left + i * left_stride,
-                                                left_stride, right, set.stride(),
-                                                s + (j + i) * set.stride(), set.stride(), nullptr);
+      product(left + i * left_stride, left_stride, j + i,
+              std::min<std::int64_t>(kBlockRows, here - i));
     }
   }
 }
 
-// How often lane_products steps its prefetcher.
+// sᵀ[count × lanes] = rows [begin, begin + count)·right.
+HWY_INLINE void lane_products(const Rows& rows, std::int64_t begin, std::int64_t count,
+                              const LaneSet& set, const float* HWY_RESTRICT right,
+                              float* HWY_RESTRICT row_scratch, std::int64_t row_stride,
+                              float* HWY_RESTRICT s, RowPrefetcher& prefetcher) {
+  for_row_blocks(
+      rows, begin, count, rows.dtype == DType::float32, row_scratch, row_stride, prefetcher,
+      [&](const float* left, std::int64_t left_stride, std::int64_t first, std::int64_t here)
+          HWY_ATTR {
+            product_rows<Update::assign, Order::rows>(
+                here, set.vectors(), rows.width, left, left_stride, right, set.stride(),
+                s + first * set.stride(), set.stride(), nullptr);
+          });
+}
+
+// s[i][j] = left row i · right row j over `width` floats, a multiple of kLanes.
+template <int kRows, int kKeys>
+HWY_INLINE void dot_block(std::int64_t width, const float* HWY_RESTRICT left,
+                          std::int64_t left_stride, const float* HWY_RESTRICT right,
+                          std::int64_t right_stride, float* HWY_RESTRICT s, std::int64_t s_stride) {
+  const Floats f32;
+  FloatVector sum[kRows][kKeys];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kKeys; ++j) sum[i][j] = hn::Zero(f32);
+  }
+  for (std::int64_t d = 0; d < width; d += kLanes) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kKeys; ++j) {
+      const FloatVector key = hn::LoadU(f32, right + j * right_stride + d);
+#pragma GCC unroll 4
+      for (int i = 0; i < kRows; ++i) {
+        sum[i][j] = hn::MulAdd(hn::LoadU(f32, left + i * left_stride + d), key, sum[i][j]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < kKeys; ++j) {
+      s[i * s_stride + j] = hn::GetLane(hn::SumOfLanes(f32, sum[i][j]));
+    }
+  }
+}
+
+// The same for `keys` rows of `right`, kRows · kKeys sums at a time in registers.
+template <int kRows>
+HWY_NOINLINE void dot_rows(std::int64_t keys, std::int64_t width, const float* HWY_RESTRICT left,
+                           std::int64_t left_stride, const float* HWY_RESTRICT right,
+                           std::int64_t right_stride, float* HWY_RESTRICT s,
+                           std::int64_t s_stride) {
+  constexpr int kKeys = kRows <= 2 ? 6 : kRows == 3 ? 3 : 2;
+  std::int64_t j = 0;
+  for (; j + kKeys <= keys; j += kKeys) {
+    dot_block<kRows, kKeys>(width, left, left_stride, right + j * right_stride, right_stride, s + j,
+                            s_stride);
+  }
+  for (; j < keys; ++j) {
+    dot_block<kRows, 1>(width, left, left_stride, right + j * right_stride, right_stride, s + j,
+                        s_stride);
+  }
+}
+
+// Calls function(integral_constant) with a count of 1 to kMostDots.
+template <typename Function>
+HWY_INLINE void with_rows(std::int64_t count, const Function& function) {
+  switch (count) {
+    case 1:
+      return function(std::integral_constant<int, 1>());
+    case 2:
+      return function(std::integral_constant<int, 2>());
+    case 3:
+      return function(std::integral_constant<int, 3>());
+    default:
+      return function(std::integral_constant<int, 4>());
+  }
+}
+
+// s[set.count() × count] = left·(rows [begin, begin + count))ᵀ, rows of s kLaneKeys apart; `left`
+// has whole vectors.
+HWY_INLINE void dot_products(const Rows& rows, std::int64_t begin, std::int64_t count,
+                             const LaneSet& set, const float* HWY_RESTRICT left,
+                             float* HWY_RESTRICT row_scratch, std::int64_t row_stride,
+                             float* HWY_RESTRICT s, RowPrefetcher& prefetcher) {
+  const std::int64_t width = round_up(rows.width, kLanes);
+  const bool direct = rows.dtype == DType::float32 && width == rows.width;
+  for_row_blocks(rows, begin, count, direct, row_scratch, row_stride, prefetcher,
+                 [&](const float* right, std::int64_t right_stride, std::int64_t first,
+                     std::int64_t here) HWY_ATTR {
+                   with_rows(set.count(), [&](auto lanes) HWY_ATTR {
+                     dot_rows<lanes()>(here, width, left, width, right, right_stride, s + first,
+                                       kLaneKeys);
+                   });
+                 });
+}
+
+// How often lane_products and dot_products step their prefetcher.
 HWY_INLINE std::int64_t lane_blocks(std::int64_t count) {
   return (count + kBlockRows - 1) / kBlockRows;
 }
@@ -171,6 +276,37 @@ HWY_INLINE void add_lane_products(const LaneSet& set, std::int64_t keys, std::in
                                             factor + i);
     }
   }
+}
+
+// sums[kRows × columns] = factor·sums + left·right, kRows · kVectors sums at a time in registers.
+template <Update kUpdate, int kRows, int kVectors>
+HWY_INLINE void add_row_products(std::int64_t keys, std::int64_t columns,
+                                 const float* HWY_RESTRICT left, std::int64_t left_stride,
+                                 const float* HWY_RESTRICT right, std::int64_t right_stride,
+                                 float* HWY_RESTRICT sums, std::int64_t sums_stride,
+                                 const float* HWY_RESTRICT factor) {
+  std::int64_t j = 0;
+  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes) {
+    product_block<kUpdate, Order::rows, kRows, kVectors>(
+        keys, left, left_stride, right + j, right_stride, sums + j, sums_stride, factor);
+  }
+  if constexpr (kVectors > 1) {
+    add_row_products<kUpdate, kRows, kVectors / 2>(keys, columns - j, left, left_stride, right + j,
+                                                   right_stride, sums + j, sums_stride, factor);
+  }
+}
+
+// The same for a set that takes dot products; rows of `left` are kLaneKeys apart.
+template <Update kUpdate>
+HWY_INLINE void add_dot_products(const LaneSet& set, std::int64_t keys, std::int64_t columns,
+                                 const float* HWY_RESTRICT left, const float* HWY_RESTRICT right,
+                                 std::int64_t right_stride, float* HWY_RESTRICT sums,
+                                 std::int64_t sums_stride, const float* HWY_RESTRICT factor) {
+  with_rows(set.count(), [&](auto rows) HWY_ATTR {
+    constexpr int kVectors = rows() == 1 ? 8 : rows() < 4 ? 4 : 2;
+    add_row_products<kUpdate, rows(), kVectors>(keys, columns, left, kLaneKeys, right, right_stride,
+                                                sums, sums_stride, factor);
+  });
 }
 
 }  // namespace jfa::cpu::HWY_NAMESPACE

@@ -108,20 +108,12 @@ void apply_scores(const Scores& scores, std::int64_t first_row, std::int64_t beg
                 scratch.factor[i]);
   }
   if (softmax) return;
-  with_activation(scores.activation, [&](auto activation) HWY_ATTR {
-    const Floats f32;
-    const FloatVector scale = hn::Set(f32, scores.late_scale);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const KeyRange range = whole_vectors(scratch.groups[i / kBlockRows]);
-      float* row = scratch.s + (i - begin) * scratch.s_stride;
-      FloatVector unused = hn::Zero(f32);
-      for (std::int64_t j = range.begin; j < range.end; j += kLanes) {
-        const FloatVector s = hn::Mul(hn::LoadU(f32, row + j), scale);
-        hn::StoreU(activation_of<activation(), false>(s, scores.leaky_slope, unused), f32, row + j);
-      }
-      if (partial) fill_hidden(row, range.begin, range.end, scratch.ranges[i], 0);
-    }
-  });
+  for (std::int64_t i = begin; i < end; ++i) {
+    const KeyRange range = whole_vectors(scratch.groups[i / kBlockRows]);
+    float* row = scratch.s + (i - begin) * scratch.s_stride;
+    activate_row(scores, range, row);
+    if (partial) fill_hidden(row, range.begin, range.end, scratch.ranges[i], 0);
+  }
 }
 
 // The row's visible keys, and the smallest range that holds them all.
@@ -230,26 +222,38 @@ void apply_lane_scores(const Scores& scores, const LaneSet& set, std::int64_t ke
                   scratch.sum + set.first, scratch.factor + set.first);
     return;
   }
-  with_activation(scores.activation, [&](auto activation) HWY_ATTR {
-    const Floats f32;
-    const FloatVector scale = hn::Set(f32, scores.late_scale);
-    FloatVector unused = hn::Zero(f32);
-    for (std::int64_t n = 0; n < keys * set.stride(); n += kLanes) {
-      const FloatVector s = hn::Mul(hn::LoadU(f32, scratch.s + n), scale);
-      hn::StoreU(activation_of<activation(), false>(s, scores.leaky_slope, unused), f32,
-                 scratch.s + n);
-    }
-  });
+  activate_row(scores, {0, static_cast<int>(keys * set.stride())}, scratch.s);
   if (partial) fill_hidden_lanes(set, keys, scratch.ranges, 0, scratch.s);
+}
+
+// S → P of a block whose scores are dot products: rows of kLaneKeys.
+void apply_dot_scores(const Scores& scores, const LaneSet& set, std::int64_t keys, bool partial,
+                      const ForwardScratch& scratch) {
+  const bool softmax = scores.activation == Activation::softmax;
+  const float hidden = softmax ? -std::numeric_limits<float>::infinity() : 0;
+  const KeyRange range = whole_vectors({0, static_cast<int>(keys)});
+  for (std::int64_t n = 0; n < set.count(); ++n) {
+    float* row = scratch.s + n * kLaneKeys;
+    if (!softmax) activate_row(scores, range, row);
+    std::fill(row + keys, row + range.end, hidden);
+    if (partial) fill_hidden(row, 0, range.end, scratch.ranges[n % set.rows], hidden);
+    if (!softmax) continue;
+    const std::int64_t lane = set.first + n;
+    softmax_row(scores.late_scale, range, row, scratch.maximum[lane], scratch.sum[lane],
+                scratch.factor[lane]);
+  }
 }
 
 // A block of keys and values of one key head meets the rows of a set.
 void forward_lane_block(const Scores& scores, const LaneSet& set, const Rows& k, const Rows& v,
                         std::int64_t key, std::int64_t keys, bool partial,
                         RowPrefetcher& prefetcher, const ForwardScratch& scratch) {
-  lane_products(k, key, keys, set, scratch.q_lanes + set.first * k.width, scratch.k,
-                scratch.q_stride, scratch.s, prefetcher);
-  apply_lane_scores(scores, set, keys, partial, scratch);
+  const bool dots = takes_dots(set, k.width);
+  const auto products = dots ? dot_products : lane_products;
+  products(k, key, keys, set, scratch.q_lanes + set.first * k.width, scratch.k, scratch.q_stride,
+           scratch.s, prefetcher);
+  const auto apply = dots ? apply_dot_scores : apply_lane_scores;
+  apply(scores, set, keys, partial, scratch);
   const std::int64_t columns = round_up(v.width, kLanes);
   const float* values = scratch.v;
   std::int64_t values_stride = scratch.v_stride;
@@ -259,9 +263,9 @@ void forward_lane_block(const Scores& scores, const LaneSet& set, const Rows& k,
   } else {
     load_rows(v, key, keys, columns, scratch.v, scratch.v_stride);
   }
-  add_lane_products<Update::rescale>(set, keys, columns, scratch.s, values, values_stride,
-                                     scratch.out + set.first * scratch.v_stride, scratch.v_stride,
-                                     scratch.factor + set.first);
+  const auto add = dots ? add_dot_products<Update::rescale> : add_lane_products<Update::rescale>;
+  add(set, keys, columns, scratch.s, values, values_stride,
+      scratch.out + set.first * scratch.v_stride, scratch.v_stride, scratch.factor + set.first);
 }
 
 // All rows of a sequence with few of them, in the heads of `sets`. A block of keys is small enough
@@ -279,7 +283,13 @@ void forward_lanes(const Context& context, const ForwardArgs& args, const Sequen
     for (std::int64_t n = 0; n < set.count(); ++n) {
       const Rows q = rows_in_head(args.q, args.q_sequences.layout, sequence.index, sequence.q_first,
                                   set.head + n / set.rows);
-      load_lane(q, n % set.rows, n, set.stride(), scratch.k, scratch.q_lanes + set.first * q.width);
+      float* lanes_of_set = scratch.q_lanes + set.first * q.width;
+      if (takes_dots(set, q.width)) {
+        const std::int64_t padded = round_up(q.width, kLanes);
+        load_rows(q, n % set.rows, 1, padded, lanes_of_set + n * padded, padded);
+      } else {
+        load_lane(q, n % set.rows, n, set.stride(), scratch.k, lanes_of_set);
+      }
     }
   }
   const bool masked = sequence.mask.kind != kernels::MaskParameters::full;

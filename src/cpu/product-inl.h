@@ -2,7 +2,8 @@
 // stays in registers over the whole depth: 6 rows × 2 vectors with 16 vector registers (12
 // accumulators, 2 of B, 1 of A), 12 × 2 with 32. Per step of the depth that is 12 multiply-adds for
 // 8 loads on AVX2, where a core can start 2 multiply-adds and 2 loads a cycle: the products can run
-// at the peak as long as B comes from L1 and A from L1 or L2.
+// at the peak as long as B comes from L1 and A from L1 or L2. Blocks of fewer rows take more
+// vectors, or their sums would wait for each other.
 #if defined(JFA_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef JFA_CPU_PRODUCT_INL_H_
 #undef JFA_CPU_PRODUCT_INL_H_
@@ -39,18 +40,18 @@ HWY_NOINLINE void product_block(std::int64_t depth, const float* HWY_RESTRICT a,
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
     if constexpr (kUpdate != Update::assign) hwy::Prefetch(c + i * ldc);
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Zero(f32);
   }
 #pragma GCC unroll 4
   for (std::int64_t k = 0; k < depth; ++k) {
     FloatVector right[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(f32, b + j * kLanes);
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       const FloatVector left = hn::Set(f32, kOrder == Order::rows ? a[i * lda] : a[i]);
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
     }
     a += kOrder == Order::rows ? 1 : lda;
@@ -58,7 +59,7 @@ HWY_NOINLINE void product_block(std::int64_t depth, const float* HWY_RESTRICT a,
   }
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
       float* to = c + i * ldc + j * kLanes;
       if constexpr (kUpdate == Update::add) {

@@ -260,6 +260,19 @@ HWY_INLINE KeyRange whole_vectors(KeyRange group) {
   return {group.begin, static_cast<int>(round_up(group.end, kLanes))};
 }
 
+// row = act(late_scale · row) of an elementwise activation, in whole vectors.
+HWY_INLINE void activate_row(const Scores& scores, KeyRange range, float* HWY_RESTRICT row) {
+  with_activation(scores.activation, [&](auto activation) HWY_ATTR {
+    const Floats f32;
+    const FloatVector scale = hn::Set(f32, scores.late_scale);
+    FloatVector unused = hn::Zero(f32);
+    for (std::int64_t j = range.begin; j < range.end; j += kLanes) {
+      const FloatVector s = hn::Mul(hn::LoadU(f32, row + j), scale);
+      hn::StoreU(activation_of<activation(), false>(s, scores.leaky_slope, unused), f32, row + j);
+    }
+  });
+}
+
 // One row of online softmax: row becomes P with the new maximum; `maximum` and `sum` are updated
 // and `factor` is what the row's older sums must be multiplied with. Scores are late_scale · row.
 HWY_INLINE void softmax_row(float late_scale, KeyRange range, float* HWY_RESTRICT row,
