@@ -26,8 +26,8 @@ using jfa::jit::KernelStore;
 using jfa::jit::Settings;
 
 constexpr const char* kForward =
-    "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, 128, "
-    "2, jfa::kernels::Activation::softmax, true>>";
+    "jfa::kernels::sm90::forward<jfa::kernels::sm90::ForwardConfig<jfa::tlx::bf16, 128, 128, "
+    "jfa::kernels::Activation::softmax, jfa::kernels::MaskParameters::full, 1, false, false>>";
 
 KernelRequest request_of(int count, char** arguments) {
   KernelRequest request{.source = "attention/sm90/forward.cu",

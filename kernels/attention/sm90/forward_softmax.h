@@ -202,6 +202,7 @@ TLX_DEVICE void finish_rows(const ForwardArguments& p, const RowState& state, co
                             float (&factor)[2], u32 group, u32 thread) {
   // Without factors by sequence or row none occupies a register for the length of a tile.
   if constexpr (!Config::kOutScales) factor[0] = factor[1] = p.out_scale;
+  for (float& f : factor) f *= kActivationFactor<Config::kActivation>;
   if constexpr (Config::kSoftmax) {
     constexpr float kLn2 = 0.69314718056F;
     float sum[2] = {state.sum[0], state.sum[1]}, lse[2];
@@ -348,7 +349,7 @@ struct SoftmaxRole {
     if constexpr (!Config::kSoftmax) {
 #pragma unroll
       for (float& score : scores.d)
-        score = activate<Config::kActivation>(score * p.scale, p.leaky_slope);
+        score = activate<Config::kActivation>(score, p.scale, p.leaky_slope);
     }
     if (masked) mask_block(scores);
     if constexpr (Config::kSoftmax) {
