@@ -231,10 +231,14 @@ class Scheduler {
         const std::int64_t slot = units[u].slot;
         std::int64_t work = 0;
         for (; u < units.size() && units[u].slot == slot; ++u) {
+          work += units[u].work;
+          if (takes_few_rows(units[u].first, units[u].end)) {
+            result_.tasks.push_back(few_rows_task(kv_head, 1, units[u].first));
+            continue;
+          }
           const bool held = can_hold_queries(units[u].first, units[u].end);
           result_.tasks.push_back(keys_task(kv_head, units[u].first, units[u].end, held));
           if (!held) without_queries.push_back(units[u]);
-          work += units[u].work;
         }
         add_item(kv_head * slots + slot, work * group_ * 5);
       }
@@ -275,6 +279,49 @@ class Scheduler {
     return makespan(groups) > kSplitCost * even ? even / 4 : kNever;
   }
 
+  // One sequence with few query rows for its keys: computed in lanes, whatever the thread count.
+  bool takes_few_rows(std::int64_t first, std::int64_t end) const {
+    constexpr std::int64_t kMostRows = 16;
+    const std::int64_t rows = member(first).q_length;
+    return end - first == 1 && rows <= kMostRows && rows * group_ <= kMostLanes &&
+           !scores_adjusted(args_, call_) && !query_tasks_for_all_ &&
+           args_.kv_sequences.layout != Layout::broadcast;
+  }
+
+  BackwardTask few_rows_task(std::int64_t kv_head, std::int64_t heads, std::int64_t member) const {
+    BackwardTask task = keys_task(kv_head, member, member + 1, args_.d_q.present());
+    task.kind = BackwardTask::Kind::few_rows;
+    task.heads = heads;
+    return task;
+  }
+
+  void add_few_rows(const KeyGroup& group, bool one_task) {
+    const bool many = static_cast<std::int64_t>(plan_.groups.size()) >= 4 * std::int64_t{threads_};
+    const std::int64_t step = one_task && many ? call_.kv_heads : 1;
+    if (!one_task) flush_small_items();
+    for (std::int64_t kv_head = 0; kv_head < call_.kv_heads; kv_head += step) {
+      BackwardTask task = few_rows_task(kv_head, step, group.first);
+      if (one_task) {
+        result_.tasks.push_back(task);
+        add_small_item(group.work * group_ * 5 * step);
+        continue;
+      }
+      if (task.with_queries) {
+        task.with_keys = false;
+        result_.tasks.push_back(task);
+        add_item(-1, group.work * group_ * 3);
+      }
+      task.with_queries = false;
+      task.with_keys = true;
+      for (std::int64_t key = 0; key < group.k_length; key += result_.blocking.keys) {
+        task.key_begin = key;
+        task.key_end = std::min(group.k_length, key + result_.blocking.keys);
+        result_.tasks.push_back(task);
+        add_item(-1, group.work * group_ * 4 * (task.key_end - key) / group.k_length);
+      }
+    }
+  }
+
   void add_independent() {
     const double split = split_from();
     for (const KeyGroup& group : plan_.groups) {
@@ -282,6 +329,10 @@ class Scheduler {
       const std::int64_t end = group.first + group.count;
       // Broadcast keys whose sums would be too large also end here.
       const bool one_task = static_cast<double>(group.work) < split;
+      if (takes_few_rows(first, end)) {
+        add_few_rows(group, one_task);
+        continue;
+      }
       for (std::int64_t kv_head = 0; kv_head < call_.kv_heads; ++kv_head) {
         if (one_task) {
           const bool held = can_hold_queries(first, end);

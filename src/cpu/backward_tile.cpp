@@ -5,21 +5,15 @@
 #define HWY_TARGET_INCLUDE "cpu/backward_tile.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu/backward_rows-inl.h"
 #include "cpu/bias_gradient-inl.h"
-#include "cpu/score-inl.h"
+#include "cpu/few_rows_backward-inl.h"
 #include "cpu/tasks.hpp"
 #include "cpu/tile_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace jfa::cpu::HWY_NAMESPACE {
 namespace {
-
-using detail::SequenceView;
-
-const SequenceView& member_of(const BackwardContext& context, std::int64_t member) {
-  const std::int64_t b = context.plan.members[static_cast<std::size_t>(member)];
-  return context.call.sequences[static_cast<std::size_t>(b)];
-}
 
 // Whether S and dP are computed on tiles, from panels of pairs.
 bool scores_on_tiles(const BackwardContext& context) {
@@ -53,53 +47,7 @@ void load_keys(const BackwardContext& context, const SequenceView& sequence, std
     }
   }
   if (pairs) return;
-  const std::int64_t panel_size = round_up(v.width, 4) * kPanel;
-  for (std::int64_t j = 0; j < count; j += kPanel) {
-    const std::int64_t here = std::min(kPanel, count - j);
-    load_rows(v, begin + j, here, round_up(v.width, kLanes), scratch.v, scratch.v_stride);
-    pack_transposed(scratch.v, scratch.v_stride, here, v.width, panel_size,
-                    scratch.v_panels + j / kPanel * panel_size);
-  }
-}
-
-// delta(i) = Σ d_out · out of one row.
-float row_dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, std::int64_t width) {
-  const Floats f32;
-  FloatVector sum = hn::Zero(f32);
-  for (std::int64_t d = 0; d < width; d += kLanes) {
-    sum = hn::MulAdd(hn::LoadU(f32, a + d), hn::LoadU(f32, b + d), sum);
-  }
-  return hn::GetLane(hn::SumOfLanes(f32, sum));
-}
-
-// Rows of Q and dO; for softmax also delta and lse.
-void load_queries(const BackwardContext& context, const SequenceView& sequence, std::int64_t head,
-                  std::int64_t first, std::int64_t rows, const BackwardScratch& scratch) {
-  const BackwardArgs& args = context.backward;
-  const Layout layout = args.q_sequences.layout;
-  const Layout out_layout = detail::out_layout(layout);
-  const Rows q = rows_in_head(args.q, layout, sequence.index, sequence.q_first, head);
-  const Rows d_out = rows_in_head(args.d_out, out_layout, sequence.index, sequence.q_first, head);
-  const std::int64_t padded = round_up(d_out.width, kLanes);
-  load_rows(q, first, rows, round_up(q.width, kLanes), scratch.q, scratch.q_stride);
-  load_rows(d_out, first, rows, padded, scratch.d_out, scratch.v_stride);
-  const bool softmax = args.activation == Activation::softmax;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    float* gradient = scratch.d_out + i * scratch.v_stride;
-    if (softmax) {
-      const Rows out = rows_in_head(args.out, out_layout, sequence.index, sequence.q_first, head);
-      load_rows(out, first + i, 1, padded, scratch.row, scratch.v_stride);
-      scratch.delta[i] = row_dot(scratch.row, gradient, out.width);
-      const float* lse = static_cast<const float*>(args.lse.data) + head * args.lse.strides[0];
-      const std::int64_t row = sequence.out_row + first + i;
-      const double exact = 1.4426950408889634 * static_cast<double>(lse[row * args.lse.strides[1]]);
-      scratch.lse[i] = static_cast<float>(exact);
-      scratch.lse_rest[i] = static_cast<float>(exact - static_cast<double>(scratch.lse[i]));
-    }
-    const auto scale = static_cast<float>(context.out_scale_of(sequence, first + i));
-    if (scale == 1) continue;
-    for (std::int64_t d = 0; d < padded; ++d) gradient[d] *= scale;
-  }
+  load_panels(v, begin, count, scratch.v, scratch.v_stride, scratch.v_panels);
 }
 
 // Which keys of [key, key + keys) the rows see.
@@ -130,19 +78,6 @@ void softmax_gradient_row(float late_scale, float lse, float lse_rest, float del
         exp2_of(hn::Sub(hn::MulSub(hn::LoadU(f32, p + j), scale, subtract), rest));
     hn::StoreU(value, f32, p + j);
     hn::StoreU(hn::Mul(value, hn::Sub(hn::LoadU(f32, d_s + j), mean)), f32, d_s + j);
-  }
-}
-
-template <Activation kActivation>
-void activation_gradient_row(const Scores& scores, KeyRange range, float* HWY_RESTRICT p,
-                             float* HWY_RESTRICT d_s) {
-  const Floats f32;
-  const FloatVector scale = hn::Set(f32, scores.late_scale);
-  for (std::int64_t j = range.begin; j < range.end; j += kLanes) {
-    FloatVector derivative = hn::Zero(f32);
-    const FloatVector s = hn::Mul(hn::LoadU(f32, p + j), scale);
-    hn::StoreU(activation_of<kActivation, true>(s, scores.leaky_slope, derivative), f32, p + j);
-    hn::StoreU(hn::Mul(derivative, hn::LoadU(f32, d_s + j)), f32, d_s + j);
   }
 }
 
@@ -269,7 +204,7 @@ bool score_block(const BackwardContext& context, const SequenceView& sequence, s
                  const BackwardScratch& scratch) {
   const auto visibility = see_block(context, sequence, first, rows, key, keys, scratch);
   if (visibility == kernels::Visibility::skipped) return false;
-  load_queries(context, sequence, head, first, rows, scratch);
+  load_queries(context, sequence, head, first, rows, 0, scratch);
   const std::int64_t dim = context.call.dim;
   const std::int64_t value_dim = context.call.value_dim;
   if (scores_on_tiles(context)) {
@@ -290,21 +225,11 @@ bool score_block(const BackwardContext& context, const SequenceView& sequence, s
   return true;
 }
 
-void zero_rows(float* rows, std::int64_t count, std::int64_t width, std::int64_t stride) {
-  for (std::int64_t i = 0; i < count; ++i) std::fill_n(rows + i * stride, width, 0.0F);
-}
-
 // Where a task of kind `keys` sums the query gradient of one sequence and head.
 struct QuerySums {
   float* rows = nullptr;  // null: not wanted
   std::int64_t stride = 0;
 };
-
-Rows query_gradient(const BackwardContext& context, const SequenceView& sequence,
-                    std::int64_t head) {
-  return rows_in_head(context.backward.d_q, context.args.q_sequences.layout, sequence.index,
-                      sequence.q_first, head);
-}
 
 QuerySums query_sums(const BackwardContext& context, const SequenceView& sequence,
                      std::int64_t head, std::int64_t scratch_row, const SharedSums& shared,
@@ -336,13 +261,6 @@ void for_each_query_head(const BackwardContext& context, const BackwardTask& tas
   }
 }
 
-void add_rows(const float* HWY_RESTRICT from, std::int64_t rows, std::int64_t width,
-              std::int64_t stride, float factor, float* HWY_RESTRICT to) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t d = 0; d < width; ++d) to[i * stride + d] += factor * from[i * stride + d];
-  }
-}
-
 // Writes the sums of one block of keys to the gradients, or adds them to the shared sums.
 void store_keys(const BackwardContext& context, const SequenceView& sequence, std::int64_t kv_head,
                 std::int64_t key, std::int64_t keys, const SharedSums& shared,
@@ -356,6 +274,7 @@ void store_keys(const BackwardContext& context, const SequenceView& sequence, st
   } else if (args.d_k.present()) {
     const Rows rows = rows_in_head(args.d_k, layout, sequence.kv_index, sequence.k_first, kv_head);
     for (std::int64_t j = 0; j < keys; ++j) {
+      prefetch_written_row(rows, key + j, key + keys);
       store_row(rows, key + j, scratch.d_k + j * scratch.q_stride, scale);
     }
   }
@@ -365,6 +284,7 @@ void store_keys(const BackwardContext& context, const SequenceView& sequence, st
   } else if (args.d_v.present()) {
     const Rows rows = rows_in_head(args.d_v, layout, sequence.kv_index, sequence.k_first, kv_head);
     for (std::int64_t j = 0; j < keys; ++j) {
+      prefetch_written_row(rows, key + j, key + keys);
       store_row(rows, key + j, scratch.d_v + j * scratch.v_stride, 1);
     }
   }
@@ -509,6 +429,28 @@ void dense_bias_task(const BackwardContext& context, const BackwardTask& task,
   }
 }
 
+// One sequence in some key heads, by lanes where this instruction set has enough of them.
+void few_rows_task(const BackwardContext& context, const BackwardTask& task,
+                   const SharedSums& shared, const BackwardScratch& scratch) {
+  const SequenceView& sequence = member_of(context, task.member_begin);
+  if (fits_lanes(sequence.q_length, context.group)) {
+    return few_rows_by_lanes(context, sequence, task, shared, scratch);
+  }
+  for (std::int64_t n = 0; n < task.heads; ++n) {
+    BackwardTask one = task;
+    one.kv_head = task.kv_head + n;
+    if (task.with_keys) {
+      keys_task(context, one, shared, scratch);
+      continue;
+    }
+    one.row_end = sequence.q_length;
+    for (std::int64_t g = 0; g < context.group; ++g) {
+      one.head = one.kv_head * context.group + g;
+      queries_task(context, one, scratch);
+    }
+  }
+}
+
 }  // namespace
 
 void backward_task(const BackwardContext& context, const BackwardTask& task,
@@ -516,6 +458,8 @@ void backward_task(const BackwardContext& context, const BackwardTask& task,
   switch (task.kind) {
     case BackwardTask::Kind::keys:
       return keys_task(context, task, shared, scratch);
+    case BackwardTask::Kind::few_rows:
+      return few_rows_task(context, task, shared, scratch);
     case BackwardTask::Kind::queries:
       return queries_task(context, task, scratch);
     case BackwardTask::Kind::dense_bias:

@@ -73,11 +73,14 @@ std::int64_t TimeBuckets::bucket_of(std::int64_t q_time, std::int64_t k_time) co
   return std::upper_bound(begin, end, difference) - first_difference_.begin() - 1;
 }
 
-Context make_context(const AttentionArgs& args, const Call& call, const detail::PlanData& plan) {
-  Context context{args, call, plan, {}, call.heads / call.kv_heads, false, 1};
+bool scores_adjusted(const AttentionArgs& args, const Call& call) {
   const Bias& bias = args.bias;
-  context.adjusted = bias.dense.present() || bias.alibi_slopes.present() ||
-                     bias.position_table.present() || bias.time_table.present() || call.scale <= 0;
+  return bias.dense.present() || bias.alibi_slopes.present() || bias.position_table.present() ||
+         bias.time_table.present() || call.scale <= 0;
+}
+
+Context make_context(const AttentionArgs& args, const Call& call, const detail::PlanData& plan) {
+  Context context{args, call, plan, {}, call.heads / call.kv_heads, scores_adjusted(args, call), 1};
   if (args.bias.time_table.present()) {
     context.buckets = TimeBuckets(args.bias.time_table.shape[1], args.bias.time_scale);
   }
@@ -206,7 +209,7 @@ ForwardScratch::ForwardScratch(const Call& call, const Blocking& sizes, void* bl
 }
 
 Blocking backward_blocking(const Call& call) {
-  return {std::min<std::int64_t>(96, (longest(call, &SequenceView::q_length) + 15) / 16 * 16),
+  return {kMostBackwardLanes,
           std::min<std::int64_t>(192, (longest(call, &SequenceView::k_length) + 31) / 32 * 32)};
 }
 
@@ -228,7 +231,9 @@ BackwardScratch::BackwardScratch(const Call& call, const Blocking& sizes, std::i
   p = carver.take<float>(blocking.rows * s_stride);
   d_s = carver.take<float>(blocking.rows * s_stride);
   d_q = carver.take<float>(dq_rows * q_stride);
-  row = carver.take<float>(v_stride);
+  q_lanes = carver.take<float>(kMostBackwardLanes * call.dim);
+  d_out_lanes = carver.take<float>(kMostBackwardLanes * call.value_dim);
+  row = carver.take<float>(std::max(q_stride, v_stride));
   tile_rows = carver.take<std::uint16_t>(kMostScoreRows * std::max(call.dim, call.value_dim));
   delta = carver.take<float>(blocking.rows);
   lse = carver.take<float>(blocking.rows);

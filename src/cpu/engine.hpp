@@ -89,6 +89,9 @@ struct Context {
   }
 };
 
+// Whether scores need a pass of their own: a bias, or a scale that is not positive.
+bool scores_adjusted(const AttentionArgs& args, const detail::Call& call);
+
 Context make_context(const AttentionArgs& args, const detail::Call& call,
                      const detail::PlanData& plan);
 
@@ -131,6 +134,7 @@ constexpr std::int64_t padded_stride(std::int64_t width) {
 // set at most.
 constexpr std::int64_t kMostLaneSets = 8;
 constexpr std::int64_t kMostLanes = 32;
+constexpr std::int64_t kMostBackwardLanes = 96;  // of the sets that a backward task holds at once
 
 // Sizes of the tiles of one call; they depend on head dimensions only.
 struct Blocking {
@@ -172,18 +176,20 @@ struct BackwardScratch {
   std::int64_t q_stride = 0;
   std::int64_t v_stride = 0;
   std::int64_t s_stride = 0;
-  float* k = nullptr;                  // [keys][D], times scale
-  float* k_panels = nullptr;           // Kᵀ
-  float* v = nullptr;                  // [32][Dv], values on their way into panels
-  float* v_panels = nullptr;           // Vᵀ
-  float* d_k = nullptr;                // [keys][D]
-  float* d_v = nullptr;                // [keys][Dv]
-  float* q = nullptr;                  // [rows][D]
-  float* d_out = nullptr;              // [rows][Dv], times the scale of the output
-  float* p = nullptr;                  // [rows][keys], scores, then P
-  float* d_s = nullptr;                // [rows][keys], gradient of P, then of S
-  float* d_q = nullptr;                // [dq_rows][D]
-  float* row = nullptr;                // [Dv], a row of the output
+  float* k = nullptr;         // [keys][D], times scale
+  float* k_panels = nullptr;  // Kᵀ
+  float* v = nullptr;         // [32][Dv], values on their way into panels
+  float* v_panels = nullptr;  // Vᵀ
+  float* d_k = nullptr;       // [keys][D]
+  float* d_v = nullptr;       // [keys][Dv]
+  float* q = nullptr;         // [rows][D]
+  float* d_out = nullptr;     // [rows][Dv], times the scale of the output
+  float* p = nullptr;         // [rows][keys], scores, then P
+  float* d_s = nullptr;       // [rows][keys], gradient of P, then of S
+  float* d_q = nullptr;       // [dq_rows][D]
+  float* q_lanes = nullptr;   // few rows: Qᵀ and dOᵀ, [sets][D or Dv][lanes]
+  float* d_out_lanes = nullptr;
+  float* row = nullptr;                // [D or Dv], a row of the output
   std::uint16_t* tile_rows = nullptr;  // [48][D or Dv], rows on their way into tiles
   float* delta = nullptr;              // [rows], Σ d_out · out
   // [rows], lse / ln 2 as the sum of two float32: with scores in the hundreds one would cost

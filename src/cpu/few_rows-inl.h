@@ -44,17 +44,15 @@ HWY_INLINE bool takes_dots(const LaneSet& set, std::int64_t width) {
   return set.count() <= kMostDots && width >= kLanes;
 }
 
-// The sets that the task of `head` computes: none where another task does.
+// Some sets of a sequence; those of one key head follow each other.
 class LaneSets {
  public:
-  LaneSets(std::int64_t rows, std::int64_t group, std::int64_t heads, std::int64_t head,
-           std::int64_t sets_in_task) {
+  // Sets [index, index + count) as far as there are heads.
+  LaneSets(std::int64_t rows, std::int64_t group, std::int64_t heads, std::int64_t index,
+           std::int64_t count) {
     const std::int64_t together = std::min(group, kPanel / rows);
     const std::int64_t in_group = (group + together - 1) / together;
-    if (head % group % together != 0) return;
-    std::int64_t index = head / group * in_group + head % group / together;
-    if (index % sets_in_task != 0) return;
-    for (std::int64_t n = 0; n < sets_in_task; ++n, ++index) {
+    for (; count > 0; --count, ++index) {
       const std::int64_t kv_head = index / in_group;
       const std::int64_t first = index % in_group * together;
       LaneSet set{kv_head * group + first, std::min(together, group - first), rows, 0};
@@ -63,6 +61,16 @@ class LaneSets {
       sets_[count_++] = set;
     }
   }
+  // The sets that the forward task of `head` computes: none where another task does.
+  static LaneSets of_task(std::int64_t rows, std::int64_t group, std::int64_t heads,
+                          std::int64_t head, std::int64_t sets_in_task) {
+    const std::int64_t together = std::min(group, kPanel / rows);
+    const std::int64_t in_group = (group + together - 1) / together;
+    const std::int64_t index = head / group * in_group + head % group / together;
+    const bool first = head % group % together == 0 && index % sets_in_task == 0;
+    return {rows, group, heads, index, first ? sets_in_task : 0};
+  }
+
   const LaneSet* begin() const { return sets_.data(); }
   const LaneSet* end() const { return sets_.data() + count_; }
   const LaneSet& front() const { return sets_[0]; }
@@ -254,7 +262,9 @@ HWY_INLINE void softmax_lanes(const LaneSet& set, std::int64_t keys, float late_
       hn::StoreU(p, f32, at);
       total = hn::Add(total, p);
     }
-    const FloatVector rescale = exp2_of(hn::Sub(before, subtract));
+    // exp2_of(0) is 1 + 2⁻²³: over thousands of blocks that would grow.
+    const FloatVector rescale =
+        hn::IfThenElse(hn::Eq(before, after), hn::Set(f32, 1), exp2_of(hn::Sub(before, subtract)));
     hn::StoreU(after, f32, maximum + lane);
     hn::StoreU(rescale, f32, factor + lane);
     hn::StoreU(hn::MulAdd(hn::LoadU(f32, sum + lane), rescale, total), f32, sum + lane);

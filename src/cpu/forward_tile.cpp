@@ -28,18 +28,7 @@ class FloatProducts {
   }
 
   void load_block(std::int64_t begin, std::int64_t count) const {
-    const bool direct = k_.dtype == DType::float32 && k_.width % 4 == 0;
-    for (std::int64_t j = 0; j < count; j += kPanel) {
-      const std::int64_t here = std::min(kPanel, count - j);
-      float* panel = scratch_.k_panels + j / kPanel * panel_size();
-      if (direct) {
-        pack_transposed(element<float>(k_, begin + j), k_.row_stride, here, k_.width, panel_size(),
-                        panel, count - j);
-      } else {
-        load_rows(k_, begin + j, here, round_up(k_.width, kLanes), scratch_.k, scratch_.q_stride);
-        pack_transposed(scratch_.k, scratch_.q_stride, here, k_.width, panel_size(), panel);
-      }
-    }
+    load_panels(k_, begin, count, scratch_.k, scratch_.q_stride, scratch_.k_panels);
     load_rows(v_, begin, count, round_up(v_.width, kLanes), scratch_.v, scratch_.v_stride);
   }
 
@@ -340,8 +329,8 @@ void forward_sequence(const Context& context, const ForwardArgs& args, const Seq
     run(context, args, sequence, head, first_row, rows, scratch);
     return;
   }
-  const LaneSets sets(sequence.q_length, context.group, context.call.heads, head,
-                      context.lane_sets);
+  const LaneSets sets = LaneSets::of_task(sequence.q_length, context.group, context.call.heads,
+                                          head, context.lane_sets);
   if (!sets.empty()) forward_lanes(context, args, sequence, sets, scratch);
 }
 

@@ -289,7 +289,8 @@ HWY_INLINE void softmax_row(float late_scale, KeyRange range, float* HWY_RESTRIC
     return;
   }
   const float new_maximum = std::max(maximum, block_maximum);
-  factor = hn::GetLane(exp2_of(hn::Set(f32, maximum - new_maximum)));
+  // exp2_of(0) is 1 + 2⁻²³: over thousands of blocks that would grow.
+  factor = new_maximum == maximum ? 1 : hn::GetLane(exp2_of(hn::Set(f32, maximum - new_maximum)));
   maximum = new_maximum;
   const FloatVector scale = hn::Set(f32, late_scale);
   const FloatVector subtract = hn::Set(f32, new_maximum);

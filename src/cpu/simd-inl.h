@@ -115,6 +115,18 @@ HWY_INLINE void prefetch_row(const T* row, std::int64_t row_stride, std::int64_t
   }
 }
 
+// The same for row `row` of a gradient, whose lines have to be read before they are written; `end`
+// is behind the last row.
+HWY_INLINE void prefetch_written_row(const Rows& rows, std::int64_t row, std::int64_t end) {
+  if (row + kRowsAhead >= end) return;
+  const std::int64_t size = size_of(rows.dtype);
+  const char* ahead =
+      static_cast<const char*>(rows.data) + (row + kRowsAhead) * rows.row_stride * size;
+  for (std::int64_t byte = 0; byte < rows.width * size; byte += 64) {
+    __builtin_prefetch(ahead + byte, 1);
+  }
+}
+
 // Rows [first, first + count) of `rows` as float32, `stride` floats apart, padded with zeros.
 HWY_INLINE void load_rows(const Rows& rows, std::int64_t first, std::int64_t count,
                           std::int64_t padded, float* HWY_RESTRICT to, std::int64_t stride) {
@@ -247,7 +259,7 @@ class RowPrefetcher {
   };
   static std::int64_t lines_of(const Stretch& stretch) { return (stretch.bytes + 63) / 64; }
 
-  std::array<Stretch, 3> stretches_;
+  std::array<Stretch, 4> stretches_;
   std::size_t used_ = 0;
   std::size_t at_ = 0;
   std::int64_t offset_ = 0;
@@ -279,6 +291,26 @@ HWY_INLINE void pack_transposed(const float* HWY_RESTRICT rows, std::int64_t str
         for (std::int64_t d = 0; d < width; ++d) panels[d * kPanel + i] = 0;
       }
     }
+  }
+}
+
+// Rows [first, first + count) as transposed panels: float32 from where they lie, others by way of
+// `scratch`, which holds kPanel rows.
+HWY_INLINE void load_panels(const Rows& rows, std::int64_t first, std::int64_t count,
+                            float* HWY_RESTRICT scratch, std::int64_t scratch_stride,
+                            float* HWY_RESTRICT panels) {
+  const bool direct =
+      rows.dtype == DType::float32 && rows.width % 4 == 0 && rows.column_stride == 1;
+  const std::int64_t panel_size = round_up(rows.width, 4) * kPanel;
+  if (direct) {
+    pack_transposed(element<float>(rows, first), rows.row_stride, count, rows.width, panel_size,
+                    panels, count);
+    return;
+  }
+  for (std::int64_t j = 0; j < count; j += kPanel, panels += panel_size) {
+    const std::int64_t here = std::min(kPanel, count - j);
+    load_rows(rows, first + j, here, round_up(rows.width, kLanes), scratch, scratch_stride);
+    pack_transposed(scratch, scratch_stride, here, rows.width, panel_size, panels);
   }
 }
 

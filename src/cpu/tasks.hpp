@@ -23,12 +23,13 @@ struct BackwardTask {
   enum class Kind : std::uint8_t {
     keys,        // d_k, d_v, and what else is asked for, of the keys [key_begin, key_end)
     queries,     // d_q of the rows [row_begin, row_end) in `head`
+    few_rows,    // as `keys`, of one sequence with few query rows, in `heads` key heads
     dense_bias,  // a tile of the dense bias gradient that is summed over the batch or the heads
   };
   Kind kind = Kind::keys;
   std::int64_t kv_head = 0;
   std::int64_t head = 0;          // queries; dense_bias: first of head … head + heads − 1
-  std::int64_t heads = 1;         // dense_bias
+  std::int64_t heads = 1;         // dense_bias, few_rows: from kv_head on
   std::int64_t member_begin = 0;  // of PlanData::members
   std::int64_t member_end = 0;
   std::int64_t key_begin = 0;
@@ -36,6 +37,7 @@ struct BackwardTask {
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
   bool with_queries = false;  // keys: also d_q, complete because the task holds all keys
+  bool with_keys = true;      // few_rows: d_k and d_v
 };
 
 // Gradients that many sequences add to, for the heads of one key head; null where not shared.

@@ -53,7 +53,20 @@ TEST(CpuEngine, FewRows) {
                    std::string(mask) + " act=" + activation);
     }
   }
-  expect_right("bwd bf16 d=64 h=8 hkv=2 q=1x70 kv=uniform:batch=70,max=200,fill=0.5,seed=3");
+  expect_right({
+      "bwd bf16 d=64 h=8 hkv=2 q=1x70 kv=uniform:batch=70,max=200,fill=0.5,seed=3",
+      "bwd fp32 d=64 h=2 q=3 kv=3000",
+      "bwd fp32 d=16 h=4 hkv=2 mask=causal q=3,7,1 kv=500,3,260",
+      "bwd fp32 d=16 h=24 hkv=8 q=10x3 kv=77x3 mask=causal",
+      "bwd fp32 d=8 h=32 hkv=1 q=1,1,2 kv=65,200,3",
+  });
+}
+
+// What rescales the sums of earlier blocks is exactly 1 when the maximum stays.
+TEST(CpuEngine, ThousandsOfKeyBlocks) {
+  for (const int rows : {1, 8, 40}) {
+    expect_right("fwd fp32 d=8 h=1 kv=100000 q=" + std::to_string(rows));
+  }
 }
 
 TEST(CpuEngine, HeadDimensions) {

@@ -58,6 +58,9 @@ const std::vector<std::string>& lines() {
       "bwd bf16 d=32 h=2 q=broadcast:rows=32 kv=50,0,230,7,1,400 deterministic",
       "bwd fp32 d=32 h=2 q=50,0,230,7,1,400 kv=broadcast:rows=70 bias=time deterministic",
       "bwd fp32 d=32 h=2 q=1x40 kv=300,20 kv_map=share:20 deterministic",
+      "bwd fp32 d=32 h=2 q=4 kv=3000 deterministic",
+      "bwd fp16 d=24 h=4 hkv=2 q=3,16,8 kv=1500,30,400 mask=causal deterministic",
+      "bwd fp32 d=32 h=4 q=2x80 kv=100x80 deterministic",
       "bwd fp32 d=16 h=2 q=50,300,40 bias=dense:sequences=one+alibi+position+time deterministic",
   };
   return kLines;
