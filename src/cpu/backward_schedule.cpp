@@ -109,8 +109,10 @@ class Scheduler {
     }
     if (!sizes.any()) return;
     sizes.carve(nullptr, &result_.shared_bytes);
-    const auto fit = static_cast<std::int64_t>(
-        kMostShared / (result_.shared_bytes * static_cast<std::size_t>(call_.kv_heads)));
+    const std::size_t in_all_heads =
+        result_.shared_bytes * static_cast<std::size_t>(call_.kv_heads);
+    const auto fit =
+        static_cast<std::int64_t>(kMostShared / std::max<std::size_t>(1, in_all_heads));
     const auto useful = std::max<std::int64_t>(
         1, std::min<std::int64_t>(kMostSlots, static_cast<std::int64_t>(plan_.members.size())));
     result_.slots = std::clamp<std::int64_t>(fit, 1, useful) * call_.kv_heads;

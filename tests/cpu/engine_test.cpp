@@ -177,6 +177,9 @@ TEST(CpuEngine, EveryInstructionSet) {
       const std::string type = dtype;
       expect_right("bwd " + type + " d=64 h=2 q=17,200,1 mask=causal");
       expect_right("bwd " + type + " d=33 dv=7 h=2 hkv=1 q=17,70 kv=100,5 act=gelu");
+      for (const char* rows : {"1,2,4,9,16", "3,5,7,8,12"}) {  // few: in lanes
+        expect_right("bwd " + type + " d=32 h=4 hkv=2 mask=causal q=" + rows + " kv=70,33,5,9,200");
+      }
     }
   }
   hwy::SetSupportedTargetsForTest(0);
