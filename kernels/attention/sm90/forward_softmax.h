@@ -246,7 +246,7 @@ TLX_DEVICE void stage_output(const Channels<Config>& channels, Cursor<1>& staged
                                                                     scaled, 0, thread);
 }
 
-// Hands what stage_output() wrote to the store role.
+// Hands what stage_output() wrote to the store role; the lanes of a warp wait for each other.
 template <typename Config>
 TLX_DEVICE void send_output(const Channels<Config>& channels, u32 group, bool one_lane) {
   ptx::fence_proxy_async_shared();
@@ -491,11 +491,11 @@ struct SoftmaxRole {
       out.pin();
     }
     if (has_current) values.release(one_lane);
-    if (has_current) work_in.release(current, one_lane);
     if constexpr (kValues)
       stage_output<Config>(channels, staged, out, current_factor, group, thread);
     if constexpr (kScores) begin_tile(scores);
     if constexpr (kValues) send_output<Config>(channels, group, one_lane);
+    if (has_current) work_in.release(current, one_lane);  // all lanes have read it: see send_output
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
     has_current = has_next;
