@@ -3,8 +3,10 @@
 // core (three times the time of a small call on two cores). The module therefore asks for that very
 // runtime: by name, so that it neither links one nor brings a second one along.
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "bindings.hpp"
 
@@ -25,7 +27,13 @@ int team_size() {
   return most == nullptr ? 1 : most();
 }
 
+// The threads of a pool do not live on in a forked process, and OpenMP would wait for them for ever.
+std::atomic<bool> lost_threads = false;
+
 void run_on_openmp(int threads, void (*body)(void* state), void* state) {
+  if (lost_threads) return body(state);  // takes all tasks
+  static const int watched = pthread_atfork(nullptr, nullptr, [] { lost_threads = true; });
+  static_cast<void>(watched);
   parallel_region()(body, state, static_cast<unsigned>(std::max(threads, team_size())), 0);
 }
 

@@ -75,6 +75,34 @@ except KeyboardInterrupt:
     assert python.returncode == -signal.SIGINT  # a shell says 130
 
 
+def test_forked_process_computes() -> None:
+    """Its OpenMP threads are gone (a parallel operation of PyTorch itself would hang there)."""
+    program = """
+import os, torch, jfa
+q, k, v = (torch.randn(3000, 2, 32).requires_grad_() for _ in range(3))
+offsets = torch.tensor([0, 900, 3000])
+torch.set_num_threads(3)
+def results():
+    out = jfa.jagged_attention(q, k, v, offsets)
+    gradients = torch.autograd.grad(out, (q, k, v), out)
+    return [x.detach().numpy().tobytes() for x in (out, *gradients)]
+before = results()
+child = os.fork()
+if child == 0:
+    os._exit(0 if results() == before else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(jfa.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        env=environment,
+        timeout=120,
+    )
+    assert run.stdout.split() == [b"0"]
+
+
 def test_threads_are_those_of_torch() -> None:
     """PyTorch's threads spin after each call; those of a second pool would wait for them."""
     program = """
