@@ -29,10 +29,10 @@ struct Cursor {
       if (position == 2 * kDepth) position = 0;
     }
   }
-  // The slot of the position before.
-  TLX_DEVICE u32 last() const {
-    if constexpr (kPowerOfTwo) return slot_of(position - 1);
-    return slot_of(position == 0 ? 2 * kDepth - 1 : position - 1);
+  // The slot of the position `steps` before.
+  TLX_DEVICE u32 last(u32 steps = 1) const {
+    if constexpr (kPowerOfTwo) return slot_of(position - steps);
+    return slot_of(position < steps ? position + 2 * kDepth - steps : position - steps);
   }
 
  private:
@@ -115,7 +115,10 @@ struct TmaChannel {
       return tiles + slot * Layout::kBytes;
     }
 
-    // Gives the tile of the last wait() back; every warp calls it once, after its last read.
+    // The tile of the last wait().
+    TLX_DEVICE u32 tile() const { return tiles + cursor.last() * Layout::kBytes; }
+
+    // Gives it back; every warp calls this once, after its last read.
     TLX_DEVICE void release(bool one_lane) const {
       if (one_lane) ptx::mbarrier_arrive(barriers.empty(cursor.last()));
     }
@@ -167,6 +170,10 @@ struct ValueChannel {
       cursor.advance();
       return channel.values + slot * sizeof(Value);
     }
+
+    // The value of the last wait(), and the one before it.
+    TLX_DEVICE u32 newest() const { return channel.values + cursor.last() * sizeof(Value); }
+    TLX_DEVICE u32 before() const { return channel.values + cursor.last(2) * sizeof(Value); }
 
     // Gives a value back, in the order of arrival; every warp calls it once, after its last read.
     TLX_DEVICE void release(u32 address, bool one_lane) const {

@@ -7,13 +7,10 @@
 
 namespace jfa::tlx::ptx {
 
-// cvta.to.shared.u64 — generic to shared address. (Data Movement: cvta)
+// cvta.to.shared.u64 — generic to shared address; a constant for the beginning of shared memory.
+// (Data Movement: cvta)
 TLX_DEVICE u32 shared_address(const void* pointer) {
-  u32 address;
-  asm("{\n.reg .u64 wide;\ncvta.to.shared.u64 wide, %1;\ncvt.u32.u64 %0, wide;\n}\n"
-      : "=r"(address)
-      : "l"(pointer));
-  return address;
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
 // The object at a shared address, which takes half the registers of a pointer. It is found from the
@@ -22,7 +19,7 @@ TLX_DEVICE u32 shared_address(const void* pointer) {
 extern __shared__ __align__(1024) char dynamic_shared_memory[];
 template <typename Value>
 TLX_DEVICE Value* shared_pointer(u32 address) {
-  const u32 begin = static_cast<u32>(__cvta_generic_to_shared(dynamic_shared_memory));
+  const u32 begin = shared_address(dynamic_shared_memory);
   return reinterpret_cast<Value*>(dynamic_shared_memory + (address - begin));
 }
 

@@ -39,58 +39,79 @@ TLX_DEVICE void sequences_of_rows(const ForwardArguments& p, const TileWork& til
   }
 }
 
+// This thread's two rows, and their tokens in the tile.
 template <typename Config>
-TLX_DEVICE float output_factor(const ForwardArguments& p, i32 sequence, i32 out_row) {
-  if constexpr (!Config::kOutScales) return p.out_scale;
-  const i64 index = p.out_scale_per_token != 0 ? out_row : sequence;
-  return p.out_scale * p.out_scales[index * p.out_scales_stride];
-}
+struct ThreadRows {
+  u32 row[2];
+  i32 token[2];
 
-// Keys and output factor of one row. Rows that the tile does not have see everything: their queries
-// are zeros, and what comes of them is never stored.
-struct Row {
-  RowKeys keys;
-  float factor;
+  TLX_DEVICE ThreadRows(u32 group, u32 thread) {
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      row[half] = Accumulator<16>::row(thread, half);
+      token[half] = static_cast<i32>(group * Config::kTokens + row[half] % Config::kTokens);
+    }
+  }
+  // Whether a packed head uses the row and the tile has it.
+  TLX_DEVICE bool present(u32 half, i32 tile_rows) const {
+    return row[half] < Config::kUsedRows && token[half] < tile_rows;
+  }
 };
 
+// Keys of one row that the tile has.
 template <typename Config>
-TLX_DEVICE Row row_of_tile(const ForwardArguments& p, const TileWork& tile, const SequenceInTile& s,
-                           u32 row, i32 token) {
-  if (row >= Config::kUsedRows || token >= tile.rows) return {{0, 1 << 30, 0, 0}, p.out_scale};
-  const i32 out_row = tile.out_first + token, sequence = tile.sequence + s.index;
-  const float factor = output_factor<Config>(p, sequence, out_row);
+TLX_DEVICE RowKeys keys_of_row(const ForwardArguments& p, const TileWork& tile,
+                               const SequenceInTile& s, i32 token) {
   if constexpr (Config::kMask == MaskParameters::full) {
-    return {{s.k_begin, s.k_end, s.k_end, s.k_end}, factor};
+    return {s.k_begin, s.k_end, s.k_end, s.k_end};
   } else {
     const i64 q_length = s.q_end - s.q_begin, k_length = s.k_end - s.k_begin;
+    const i32 sequence = tile.sequence + s.index;
     const MaskParameters mask =
         mask_of_sequence<Config::kMask>(p.mask, sequence, q_length, k_length);
-    const RowIntervals seen =
-        mask_row<Config::kMask>(p.mask, mask, token - s.q_begin, out_row, q_length, k_length);
-    return {{s.k_begin + static_cast<i32>(seen.lo0), s.k_begin + static_cast<i32>(seen.hi0),
-             s.k_begin + static_cast<i32>(seen.lo1), s.k_begin + static_cast<i32>(seen.hi1)},
-            factor};
+    const RowIntervals seen = mask_row<Config::kMask>(p.mask, mask, token - s.q_begin,
+                                                      tile.out_first + token, q_length, k_length);
+    return {s.k_begin + static_cast<i32>(seen.lo0), s.k_begin + static_cast<i32>(seen.hi0),
+            s.k_begin + static_cast<i32>(seen.lo1), s.k_begin + static_cast<i32>(seen.hi1)};
   }
 }
 
-// Writes the keys of this warp's rows to `keys` (of the warpgroup) and the output factors of this
-// thread's two rows.
+// Writes the keys of this warp's rows to `keys` (of the warpgroup). Rows that the tile does not
+// have see everything: their queries are zeros, and what comes of them is never stored.
 template <typename Config>
 TLX_DEVICE void start_rows(const ForwardArguments& p, const TileWork& tile, RowKeys* keys,
-                           float (&factor)[2], u32 group, u32 thread) {
-  const u32 row[2] = {Accumulator<16>::row(thread, 0), Accumulator<16>::row(thread, 1)};
-  const i32 token[2] = {static_cast<i32>(group * Config::kTokens + row[0] % Config::kTokens),
-                        static_cast<i32>(group * Config::kTokens + row[1] % Config::kTokens)};
+                           u32 group, u32 thread) {
+  const ThreadRows<Config> rows(group, thread);
   SequenceInTile sequences[2];
-  sequences_of_rows(p, tile, token, thread % kWarpThreads, sequences);
+  sequences_of_rows(p, tile, rows.token, thread % kWarpThreads, sequences);
   ptx::warp_sync();  // the rows of the tile before have been read
 #pragma unroll
   for (u32 half = 0; half < 2; ++half) {
-    const Row start = row_of_tile<Config>(p, tile, sequences[half], row[half], token[half]);
-    factor[half] = start.factor;
-    if (thread % 4 == 0) keys[row[half]] = start.keys;
+    const RowKeys seen = rows.present(half, tile.rows)
+                             ? keys_of_row<Config>(p, tile, sequences[half], rows.token[half])
+                             : RowKeys{0, 1 << 30, 0, 0};
+    if (thread % 4 == 0) keys[rows.row[half]] = seen;
   }
   ptx::warp_sync();
+}
+
+// Factors of this thread's two rows of out. They are looked up when the tile ends: for its whole
+// length they would occupy registers.
+template <typename Config>
+TLX_DEVICE void output_factors(const ForwardArguments& p, const TileWork& tile,
+                               const ThreadRows<Config>& rows, u32 thread, float (&factor)[2]) {
+  factor[0] = factor[1] = p.out_scale * kActivationFactor<Config::kActivation>;
+  if constexpr (Config::kOutScales) {
+    SequenceInTile sequences[2];
+    sequences_of_rows(p, tile, rows.token, thread % kWarpThreads, sequences);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      if (!rows.present(half, tile.rows)) continue;
+      const i64 index = p.out_scale_per_token != 0 ? tile.out_first + rows.token[half]
+                                                   : tile.sequence + sequences[half].index;
+      factor[half] *= p.out_scales[index * p.out_scales_stride];
+    }
+  }
 }
 
 // Online-softmax state of this thread's two rows. Sums are over this thread's columns until the
@@ -200,9 +221,8 @@ TLX_DEVICE bool optimistic_softmax(Accumulator<kKeys>& scores, const RowState& s
 template <typename Config>
 TLX_DEVICE void finish_rows(const ForwardArguments& p, const RowState& state, const Work& work,
                             float (&factor)[2], u32 group, u32 thread) {
-  // Without factors by sequence or row none occupies a register for the length of a tile.
-  if constexpr (!Config::kOutScales) factor[0] = factor[1] = p.out_scale;
-  for (float& f : factor) f *= kActivationFactor<Config::kActivation>;
+  const ThreadRows<Config> rows(group, thread);
+  output_factors<Config>(p, work.tile, rows, thread, factor);
   if constexpr (Config::kSoftmax) {
     constexpr float kLn2 = 0.69314718056F;
     float sum[2] = {state.sum[0], state.sum[1]}, lse[2];
@@ -218,15 +238,13 @@ TLX_DEVICE void finish_rows(const ForwardArguments& p, const RowState& state, co
                                 : kNegativeInfinity;
     }
     if (p.lse == nullptr || thread % 4 != 0) return;
-    const i32 rows = work.tile.rows, out_first = work.tile.out_first;
+    const i32 tile_rows = work.tile.rows, out_first = work.tile.out_first;
     const i32 head = work.head * static_cast<i32>(Config::kPacked);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      const u32 row = Accumulator<16>::row(thread, half);
-      const i32 token = group * Config::kTokens + row % Config::kTokens;
-      if (row >= Config::kUsedRows || token >= rows) continue;
-      const i64 lse_head = head + static_cast<i32>(row / Config::kTokens);
-      p.lse[lse_head * p.lse_head_stride + out_first + token] = lse[half];
+      if (!rows.present(half, tile_rows)) continue;
+      const i64 lse_head = head + static_cast<i32>(rows.row[half] / Config::kTokens);
+      p.lse[lse_head * p.lse_head_stride + out_first + rows.token[half]] = lse[half];
     }
   }
 }
@@ -285,15 +303,10 @@ struct SoftmaxRole {
   Accumulator<Config::kValueDim> out;
   OperandA<Config::kKeys> probabilities;
   RowState state{};
-  u32 query_tile = 0, key_tile = 0, value_tile = 0;
-
   // The next step: its tile, and its block among the tile's blocks.
-  u32 next = 0;  // shared address of its work item
   i32 block = 0, blocks = 0;
   bool has_next = false, next_active = false;  // active: this group's part of the tile has rows
-  // The current step: its tile, and the output factors of this thread's two rows.
-  u32 current = 0;
-  float current_factor[2] = {};
+  // The current step.
   bool has_current = false, current_active = false, current_first = false;
 
   TLX_DEVICE void take_turn() const { Barriers::template sync<Turn>(group); }
@@ -301,16 +314,18 @@ struct SoftmaxRole {
     Barriers::template arrive<Turn>(group == kLastGroup ? 0 : group + 1);
   }
 
-  TLX_DEVICE const Work& work_at(u32 address) const { return *channels.work.at(address); }
+  // The work item of the next step, and, between two tiles, that of the current one.
+  TLX_DEVICE const Work& next() const { return *channels.work.at(work_in.newest()); }
+  TLX_DEVICE const Work& current() const { return *channels.work.at(work_in.before()); }
 
   // Takes the next tile, or the end.
   TLX_DEVICE void receive() {
-    next = work_in.wait();
-    const i32 rows = work_at(next).tile.rows;
+    (void)work_in.wait();
+    const i32 rows = next().tile.rows;
     has_next = rows != 0;
     next_active = rows > static_cast<i32>(group * Config::kTokens);
     block = 0;
-    blocks = key_blocks<Config>(work_at(next).tile);  // 0 of the end
+    blocks = key_blocks<Config>(next().tile);  // 0 of the end
   }
 
   template <u32 kWidth>
@@ -318,14 +333,14 @@ struct SoftmaxRole {
     scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
-        scores, query_tile, 0, key_tile);
+        scores, queries.tile(), 0, keys.tile());
     ptx::wgmma_commit_group();
   }
 
   TLX_DEVICE void issue_values() {
     out.pin();
     ptx::wgmma_fence();
-    async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, value_tile,
+    async_dot_nn<Element, typename Config::ValueTile>(out, probabilities, values.tile(),
                                                       !current_first);
     ptx::wgmma_commit_group();
   }
@@ -339,7 +354,7 @@ struct SoftmaxRole {
 
   template <u32 kWidth>
   TLX_DEVICE void mask_block(Accumulator<kWidth>& scores) {
-    const i32 key = first_key<Config>(work_at(next).tile, block);
+    const i32 key = first_key<Config>(next().tile, block);
     mask_scores<Config>(scores, channels.row_keys(group), key, thread);
   }
 
@@ -370,10 +385,10 @@ struct SoftmaxRole {
   // are still being multiplied.
   template <u32 kWidth>
   TLX_DEVICE void multiply(Accumulator<kWidth>& scores) {
-    key_tile = keys.wait();
+    (void)keys.wait();
     take_turn();
     issue_scores(scores);
-    value_tile = values.wait();
+    (void)values.wait();
     issue_values();
     pass_turn();
     current_first = false;
@@ -445,7 +460,7 @@ struct SoftmaxRole {
 
   // The first block of the next tile becomes probabilities.
   TLX_DEVICE void begin_tile(Accumulator<kKeys>& scores) {
-    const TileWork& tile = work_at(next).tile;
+    const TileWork& tile = next().tile;
     const bool whole =
         tile.full_begin <= tile.k_begin && tile.k_begin + static_cast<i32>(kKeys) <= tile.full_end;
     float shrink[2];
@@ -459,26 +474,24 @@ struct SoftmaxRole {
   template <bool kScores, bool kValues>
   TLX_DEVICE void change_tile() {
     Accumulator<kKeys> scores;
-    float next_factor[2] = {};
     const auto start = [&] {
-      start_rows<Config>(p, work_at(next).tile, channels.row_keys(group), next_factor, group,
-                         thread);
+      start_rows<Config>(p, next().tile, channels.row_keys(group), group, thread);
     };
     // Simple masks are worked out under the products; for the others registers do not suffice
     // there.
     if constexpr (kScores && Config::kTwoIntervals) start();
-    if constexpr (kScores) query_tile = queries.wait();
-    if (has_next) key_tile = keys.wait();
+    if constexpr (kScores) (void)queries.wait();
+    if (has_next) (void)keys.wait();
     take_turn();
     if constexpr (kScores) issue_scores(scores);
-    if (has_current) value_tile = values.wait();
+    if (has_current) (void)values.wait();
     if constexpr (kValues) issue_values();
-    pass_turn();
+    if (has_next || group != kLastGroup) pass_turn();  // nobody takes the last turn
 
     // In the shadow of the products: what needs neither of them.
     if constexpr (kScores && !Config::kTwoIntervals) start();
-    if constexpr (kValues)
-      finish_rows<Config>(p, state, work_at(current), current_factor, group, thread);
+    [[maybe_unused]] float factor[2];
+    if constexpr (kValues) finish_rows<Config>(p, state, current(), factor, group, thread);
     if constexpr (kScores) {
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
@@ -491,25 +504,22 @@ struct SoftmaxRole {
       out.pin();
     }
     if (has_current) values.release(one_lane);
-    if constexpr (kValues)
-      stage_output<Config>(channels, staged, out, current_factor, group, thread);
+    if constexpr (kValues) stage_output<Config>(channels, staged, out, factor, group, thread);
     if constexpr (kScores) begin_tile(scores);
     if constexpr (kValues) send_output<Config>(channels, group, one_lane);
-    if (has_current) work_in.release(current, one_lane);  // all lanes have read it: see send_output
+    if (has_current)
+      work_in.release(work_in.before(), one_lane);  // all lanes have read it: see send_output
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
     has_current = has_next;
-    current = next;
     current_active = next_active;
     current_first = true;
-    current_factor[0] = next_factor[0];
-    current_factor[1] = next_factor[1];
   }
 
   // The remaining blocks of an active group's tile.
   TLX_DEVICE void finish_blocks() {
     constexpr i32 kBlock = kKeys;
-    const TileWork& tile = work_at(next).tile;
+    const TileWork& tile = next().tile;
     // Of keys with the gap closed: whole blocks of [full_begin, full_end) need no mask.
     const i32 gap = tile.gap_end - tile.gap_begin;
     const i32 begin = tile.k_begin + (tile.full_begin >= tile.gap_end ? gap : 0);
@@ -542,16 +552,16 @@ struct SoftmaxRole {
   }
 
   TLX_DEVICE void run() {
-    if (group == kLastGroup) pass_turn();  // group 0 goes first
-    while (true) {
-      receive();
+    receive();
+    if (has_next && group == kLastGroup) pass_turn();  // group 0 goes first
+    while (has_next || has_current) {
       if (next_active && current_active) {
         change_tile<true, true>();
       } else if (next_active) {
         change_tile<true, false>();
       } else if (current_active) {
         change_tile<false, true>();
-      } else if (has_next || has_current) {
+      } else {
         change_tile<false, false>();
       }
       if (!has_current) break;
@@ -560,8 +570,8 @@ struct SoftmaxRole {
       } else {
         skip_blocks();
       }
+      receive();
     }
-    if (group == 0) take_turn();  // the turn that the last group left, so that none is pending
   }
 };
 
