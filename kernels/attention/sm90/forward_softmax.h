@@ -264,7 +264,7 @@ TLX_DEVICE void stage_output(const Channels<Config>& channels, Cursor<1>& staged
                                                                     scaled, 0, thread);
 }
 
-// Hands what stage_output() wrote to the store role; the lanes of a warp wait for each other.
+// Hands what stage_output() wrote to the store role.
 template <typename Config>
 TLX_DEVICE void send_output(const Channels<Config>& channels, u32 group, bool one_lane) {
   ptx::fence_proxy_async_shared();
@@ -305,9 +305,11 @@ struct SoftmaxRole {
   RowState state{};
   // The next step: its tile, and its block among the tile's blocks.
   i32 block = 0, blocks = 0;
-  bool has_next = false, next_active = false;  // active: this group's part of the tile has rows
+  bool next_active = false;  // this group's part of the tile has rows
   // The current step.
   bool has_current = false, current_active = false, current_first = false;
+
+  TLX_DEVICE bool has_next() const { return blocks != 0; }
 
   TLX_DEVICE void take_turn() const { Barriers::template sync<Turn>(group); }
   TLX_DEVICE void pass_turn() const {
@@ -322,18 +324,17 @@ struct SoftmaxRole {
   TLX_DEVICE void receive() {
     (void)work_in.wait();
     const i32 rows = next().tile.rows;
-    has_next = rows != 0;
     next_active = rows > static_cast<i32>(group * Config::kTokens);
     block = 0;
     blocks = key_blocks<Config>(next().tile);  // 0 of the end
   }
 
   template <u32 kWidth>
-  TLX_DEVICE void issue_scores(Accumulator<kWidth>& scores) {
+  TLX_DEVICE void issue_scores(Accumulator<kWidth>& scores, u32 key_tile) {
     scores.pin();
     ptx::wgmma_fence();
     async_dot_nt<Element, typename Config::QueryTile, typename Config::KeyTile, Config::kDim>(
-        scores, queries.tile(), 0, keys.tile());
+        scores, queries.tile(), 0, key_tile);
     ptx::wgmma_commit_group();
   }
 
@@ -385,9 +386,9 @@ struct SoftmaxRole {
   // are still being multiplied.
   template <u32 kWidth>
   TLX_DEVICE void multiply(Accumulator<kWidth>& scores) {
-    (void)keys.wait();
+    const u32 key_tile = keys.wait();
     take_turn();
-    issue_scores(scores);
+    issue_scores(scores, key_tile);
     (void)values.wait();
     issue_values();
     pass_turn();
@@ -422,7 +423,7 @@ struct SoftmaxRole {
   // still here, so only the scores are made again.
   TLX_DEVICE void repeat() {
     Accumulator<kKeys> scores;
-    issue_scores(scores);
+    issue_scores(scores, keys.tile());
     ptx::wgmma_wait_group<0>();
     scores.pin();
     release_keys();
@@ -481,23 +482,27 @@ struct SoftmaxRole {
     // there.
     if constexpr (kScores && Config::kTwoIntervals) start();
     if constexpr (kScores) (void)queries.wait();
-    if (has_next) (void)keys.wait();
+    const u32 key_tile = has_next() ? keys.wait() : 0;
     take_turn();
-    if constexpr (kScores) issue_scores(scores);
+    if constexpr (kScores) issue_scores(scores, key_tile);
     if (has_current) (void)values.wait();
     if constexpr (kValues) issue_values();
-    if (has_next || group != kLastGroup) pass_turn();  // nobody takes the last turn
+    if (has_next() || group != kLastGroup) pass_turn();  // nobody takes the last turn
 
     // In the shadow of the products: what needs neither of them.
     if constexpr (kScores && !Config::kTwoIntervals) start();
     [[maybe_unused]] float factor[2];
     if constexpr (kValues) finish_rows<Config>(p, state, current(), factor, group, thread);
+    if (has_current) {
+      ptx::warp_sync();  // all lanes have read the item
+      work_in.release(work_in.before(), one_lane);
+    }
     if constexpr (kScores) {
       ptx::wgmma_wait_group<kValues ? 1 : 0>();
       scores.pin();
       release_keys();
     } else {
-      if (has_next) keys.release(one_lane);
+      if (has_next()) keys.release(one_lane);
     }
     if constexpr (kValues) {
       ptx::wgmma_wait_group<0>();
@@ -507,11 +512,9 @@ struct SoftmaxRole {
     if constexpr (kValues) stage_output<Config>(channels, staged, out, factor, group, thread);
     if constexpr (kScores) begin_tile(scores);
     if constexpr (kValues) send_output<Config>(channels, group, one_lane);
-    if (has_current)
-      work_in.release(work_in.before(), one_lane);  // all lanes have read it: see send_output
     if constexpr (kScores) pack_operand<Element>(probabilities, scores);
     block = 1;
-    has_current = has_next;
+    has_current = has_next();
     current_active = next_active;
     current_first = true;
   }
@@ -553,8 +556,8 @@ struct SoftmaxRole {
 
   TLX_DEVICE void run() {
     receive();
-    if (has_next && group == kLastGroup) pass_turn();  // group 0 goes first
-    while (has_next || has_current) {
+    if (has_next() && group == kLastGroup) pass_turn();  // group 0 goes first
+    while (has_next() || has_current) {
       if (next_active && current_active) {
         change_tile<true, true>();
       } else if (next_active) {
