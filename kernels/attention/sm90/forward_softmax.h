@@ -100,7 +100,8 @@ TLX_DEVICE void start_rows(const ForwardArguments& p, const TileWork& tile, RowK
 template <typename Config>
 TLX_DEVICE void output_factors(const ForwardArguments& p, const TileWork& tile,
                                const ThreadRows<Config>& rows, u32 thread, float (&factor)[2]) {
-  factor[0] = factor[1] = p.out_scale * kActivationFactor<Config::kActivation>;
+  factor[0] = factor[1] =
+      p.out_scale * activation_factor<Config::kActivation, typename Config::Element>(p.scale);
   if constexpr (Config::kOutScales) {
     SequenceInTile sequences[2];
     sequences_of_rows(p, tile, rows.token, thread % kWarpThreads, sequences);
@@ -365,7 +366,7 @@ struct SoftmaxRole {
     if constexpr (!Config::kSoftmax) {
 #pragma unroll
       for (float& score : scores.d)
-        score = activate<Config::kActivation>(score, p.scale, p.leaky_slope);
+        score = activate<Config::kActivation, Element>(score, p.scale, p.leaky_slope);
     }
     if (masked) mask_block(scores);
     if constexpr (Config::kSoftmax) {
