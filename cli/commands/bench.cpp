@@ -218,7 +218,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   options->common.add_to(*command);
   command->add_option("--seconds", options->seconds, "Measure each problem at least this long")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number(0, 3600));
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

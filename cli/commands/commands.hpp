@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +19,12 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// Refuse what the option's type would round, wrap or saturate: "-1" as a seed, "1e99", "nan".
+CLI::Validator whole_number(std::int64_t least);
+CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+CLI::Validator seed_number();
+CLI::Validator number(double least, double most);
 
 // Options that the commands share.
 struct CommonOptions {

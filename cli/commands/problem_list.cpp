@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "commands/commands.hpp"
@@ -23,8 +25,21 @@ NamedProblem parse_line(const std::string& line, const std::string& where) {
 void read_file(const std::string& path, std::vector<NamedProblem>& problems) {
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("--file {}: {}", path, std::strerror(errno)));
+  if (std::filesystem::is_directory(path)) {
+    throw UsageError(fmt::format("--file {}: a folder", path));
+  }
+  constexpr std::size_t kLongest = std::size_t{1} << 24;
+  std::string line;
   int number = 0;
-  for (std::string line; std::getline(file, line);) {
+  for (int c = file.get(); c != EOF; c = file.get()) {
+    line.clear();
+    for (; c != EOF && c != '\n'; c = file.get()) {
+      line.push_back(static_cast<char>(c));
+      if (line.size() > kLongest) {
+        throw UsageError(fmt::format("{}:{}: a line of more than {} bytes is no problem", path,
+                                     number + 1, kLongest));
+      }
+    }
     ++number;
     const std::size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string::npos || line[first] == '#') continue;

@@ -190,34 +190,34 @@ void add_log_options(CLI::App& command, Options& options) {
   command.add_flag("--skip-bad-rows", options.log.skip_bad_rows,
                    "Count rows that cannot be read instead of stopping");
   command.add_option("--max-history", options.max_history, "Keep a user's newest N events; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command
       .add_option("--user-share", options.log.user_share,
-                  "Read about this share of the users (above 0, at most 1): for logs larger than "
-                  "memory")
+                  "Read about this share of the users: for logs larger than memory")
       ->capture_default_str()
-      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
+      ->check(number(1e-9, 1));
   command.add_option("--max-users", options.max_users, "A random choice of N users; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
 }
 
 void add_attention_options(CLI::App& command, Options& options) {
   AttentionShape& shape = options.settings.shape;
   command.add_option("--heads", shape.heads, "Query heads")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command.add_option("--kv-heads", options.kv_heads, "Key and value heads; default: as --heads")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command.add_option("--dim", shape.dim, "Head dimension")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command.add_option("--value-dim", options.value_dim, "Head dimension of v; default: as --dim")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command.add_option("--dtype", options.dtype, "fp32, bf16 or fp16")->capture_default_str();
   command.add_option("--mask", options.mask, "As in one-line problems")->capture_default_str();
   command.add_option("--act", options.activation, "softmax, silu, gelu, …")->capture_default_str();
   command.add_option("--seed", options.settings.seed, "Of embeddings and samples")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(seed_number());
 }
 
 }  // namespace
@@ -232,13 +232,13 @@ void add_run(CLI::App& app, int& exit_code) {
   add_attention_options(*command, *options);
   command->add_option("--batch-rows", options->settings.batch_rows, "Events a batch, about")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command
       ->add_option("--time-limit", options->settings.time_limit,
                    "Seconds to measure each layout, about; the rest of the users is extrapolated "
                    "from a random choice; 0: measure all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(number(0, 1e9));
   command->add_flag("--no-padded", options->no_padded, "Leave the padded comparison out");
   command->add_option("--html", options->html, "Write the report as one HTML page")
       ->type_name("FILE");

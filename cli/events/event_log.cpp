@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -50,13 +51,28 @@ std::optional<std::size_t> column_number(std::string_view text) {
   return number - 1;
 }
 
-// Bytes that a terminal could misread are shown as '?', long text is cut.
-std::string shown(std::string_view text) {
-  std::string result(text.substr(0, 40));
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+// Bytes of the UTF-8 character that `text` begins with; 0: none that a terminal should be sent.
+std::size_t printable(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) < 0x20 || byte(0) == 0x7f ? 0 : 1;
+  const std::size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc3 || byte(0) > 0xf4 || text.size() < size) return 0;  // 0xc2: control characters
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
   }
-  return text.size() > 40 ? result + "…" : result;
+  return size;
+}
+
+// What a terminal could misread is shown as '?', long text is cut.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  std::string result;
+  while (!text.empty() && result.size() < kMost) {
+    const std::size_t size = printable(text);
+    result += size > 0 ? text.substr(0, size) : "?";
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return text.empty() ? result : result + "…";
 }
 
 // Uniform in [0, 1), the same on every machine (FNV-1a, then the finalizer of splitmix64).

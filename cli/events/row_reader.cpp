@@ -8,6 +8,7 @@
 #include <exception>
 #include <istream>
 #include <memory>
+#include <utility>
 
 #include "events/event_log.hpp"
 
@@ -155,8 +156,22 @@ std::string resolve_delimiter(std::string_view name, const std::string& wanted,
   return found;
 }
 
-// Drops the byte-order mark; refuses UTF-16.
+// Drops the byte-order mark; refuses what is no text, as far as its first bytes tell.
 std::string_view skip_mark(std::string_view name, std::string_view chunk) {
+  using namespace std::string_view_literals;
+  for (const auto& [mark, kind] : {std::pair("\x1f\x8b"sv, "gzip"sv),
+                                   {"BZh"sv, "bzip2"sv},
+                                   {"\x28\xb5\x2f\xfd"sv, "zstd"sv},
+                                   {"\xfd"
+                                    "7zXZ"sv,
+                                    "xz"sv},
+                                   {"PK\x03\x04"sv, "zip"sv},
+                                   {"PAR1"sv, "Parquet"sv}}) {
+    if (!chunk.starts_with(mark)) continue;
+    throw EventLogError(fmt::format(
+        "{}: a {} file; unpack or convert it to CSV first, or pipe it into --events /dev/stdin",
+        name, kind));
+  }
   if (chunk.starts_with("\xff\xfe") || chunk.starts_with("\xfe\xff")) {
     throw EventLogError(fmt::format("{}: UTF-16 text; convert it to UTF-8 first", name));
   }

@@ -182,11 +182,12 @@ void check_memory(const Histories& histories, std::int64_t longest, const RunSet
   const std::int64_t rows = std::max(longest, std::min(events, settings.batch_rows));
   const double bytes = static_cast<double>(rows) * bytes_of_row(settings.shape);
   if (bytes <= settings.memory_bytes) return;
-  throw std::runtime_error(
-      fmt::format("the tensors of a batch of {} events take {}, but {} are available; {}",
-                  show_count(rows), show_bytes(bytes), show_bytes(settings.memory_bytes),
-                  rows == longest ? "one history is that long: give --max-history"
-                                  : "give a smaller --batch-rows"));
+  throw std::runtime_error(fmt::format(
+      "the tensors of a batch of {} events take {}, but {} are available; {}", show_count(rows),
+      show_bytes(bytes), show_bytes(settings.memory_bytes),
+      bytes_of_row(settings.shape) * static_cast<double>(longest) > settings.memory_bytes
+          ? "give --max-history, or smaller --heads and --dim"
+          : "give a smaller --batch-rows"));
 }
 
 // With padding behind a history, a row sees none of it when the mask ends at the row itself.

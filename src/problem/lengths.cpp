@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -215,8 +216,10 @@ struct File final : Generator {
       throw InvalidArgument(fmt::format("lengths: cannot read the file '{}'", path));
     }
     Lengths lengths;
-    std::string line;
-    for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    std::array<char, 256> buffer{};  // a device has lines without end
+    std::int64_t number = 1;
+    for (; file.getline(buffer.data(), buffer.size()); ++number) {
+      const std::string line = buffer.data();
       const auto pieces = detail::words(line);
       if (pieces.empty() || pieces[0].starts_with('#')) continue;
       try {
@@ -226,6 +229,11 @@ struct File final : Generator {
         throw InvalidArgument(
             fmt::format("lengths: {}:{}: {}", path, number, detail::marked(line, error)));
       }
+    }
+    if (!file.eof()) {
+      throw InvalidArgument(
+          fmt::format("lengths: {}:{}: cannot be read, or is longer than {} characters", path,
+                      number, buffer.size() - 1));
     }
     return lengths;
   }

@@ -150,6 +150,36 @@ TEST(EventLog, LogLargerThanMemoryIsRefusedEarly) {
   EXPECT_FALSE(large.eof());
 }
 
+TEST(EventLog, FilesThatAreNoText) {
+  for (const char* start : {"\x1f\x8b\x08", "PK\x03\x04", "BZh9", "PAR1", "\x28\xb5\x2f\xfd"}) {
+    EXPECT_THAT([&] { read(std::string(start) + "\nabc,1\n", columns("u", "t")); },
+                ThrowsMessage<EventLogError>(HasSubstr("unpack or convert")));
+  }
+}
+
+TEST(EventLog, MessagesShowNothingThatATerminalCouldMisread) {
+  const auto header = [](const std::string& name) {
+    return [name] { read(name + ",t\n1,2\n", columns("u", "t")); };
+  };
+  const auto shows = [](const char* text) {
+    return ThrowsMessage<EventLogError>(HasSubstr(std::string("first row has: ") + text + ", t"));
+  };
+  EXPECT_THAT(header("a\x1b[31m"), shows("a?[31m"));
+  EXPECT_THAT(header("\x9b"
+                     "31m"),
+              shows("?31m"));  // CSI of one byte
+  EXPECT_THAT(header("\xc2\x9b"
+                     "31m"),
+              shows("??31m"));  // the same in UTF-8
+  EXPECT_THAT(header("gr\xc3\xb6\xc3\x9f"
+                     "e"),
+              shows("größe"));
+  EXPECT_THAT(header("\xe7\x94"), shows("??"));  // cut off
+  EXPECT_THAT(header(std::string(39, 'a') + "\xc3\xb6"
+                                            "b"),
+              shows((std::string(39, 'a') + "ö…").c_str()));
+}
+
 TEST(EventLog, FolderInPlaceOfFile) {
   EXPECT_THROW(read_event_log_file("/", columns("u", "t")), EventLogError);
 }

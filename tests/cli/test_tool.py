@@ -71,6 +71,33 @@ class TestCommandLine:
         assert finished.returncode == 2
         assert "toaster" in finished.stderr
 
+    @pytest.mark.parametrize(
+        "option",
+        [
+            ("--batch-rows", "0"),
+            ("--batch-rows", "99999999999999999999"),
+            ("--heads", "-1"),
+            ("--seed", "-1"),
+            ("--seed", "18446744073709551616"),
+            ("--time-limit", "nan"),
+            ("--time-limit", "-1"),
+            ("--user-share", "nan"),
+            ("--user-share", "0"),
+            ("--max-users", "1.5"),
+            ("--threads", "1e3"),
+        ],
+    )
+    def test_numbers_that_do_not_fit_exit_2(self, log: Path, option: tuple[str, str]) -> None:
+        finished = run("run", "--events", log, "--user", "user", "--time", "time", *option)
+        assert finished.returncode == 2
+        assert option[0] in finished.stderr
+        assert f"'{option[1]}' is not allowed" in finished.stderr
+
+    def test_folder_in_place_of_problems_exits_2(self, tmp_path: Path) -> None:
+        finished = run("check", "--file", tmp_path)
+        assert finished.returncode == 2
+        assert "a folder" in finished.stderr
+
     def test_threads_beyond_reason_exit_2(self) -> None:
         finished = run("bench", "--threads", "2000000000", SMALL)
         assert finished.returncode == 2

@@ -114,6 +114,8 @@ TEST_F(LengthFile, ErrorsNameTheLine) {
 }
 
 TEST(Lengths, MissingFilesAndBadTextAreRefused) {
+  EXPECT_THAT(refusal("@/dev/zero"), HasSubstr("longer than 255 characters"));
+  EXPECT_THAT(refusal("@/"), HasSubstr("cannot be read"));
   EXPECT_THAT(refusal("@/no/such/file"), HasSubstr("cannot read the file '/no/such/file'"));
   EXPECT_THAT(refusal("gauss:batch=3"), HasSubstr("lognormal"));
   EXPECT_THAT(refusal("uniform:batch=3,maximum=4"), HasSubstr("fill"));
