@@ -330,7 +330,9 @@ class PlanBlock {
     if (chunk > 0) index -= a_.chunk_end[chunk - 1];
     const int in_chunk = first_beyond(a_.tiles_end + chunk * kPlanChunk, kPlanChunk, index);
     const int s = chunk * kPlanChunk + in_chunk;
-    if (in_chunk > 0) index -= a_.tiles_end[s - 1];
+    const int before = in_chunk > 0 ? a_.tiles_end[s - 1] : 0;
+    const int tiles = a_.tiles_end[s] - before;
+    index -= before;
     const SequenceRows rows = rows_of(s);
     TileWork tile{};
     tile.sequence = begin_ + s;
@@ -345,7 +347,7 @@ class PlanBlock {
       tile.k_end = a_.k_first[last] + a_.k_length[last] - rows.k_first;
       tile.gap_begin = tile.gap_end = tile.k_end;
     } else {
-      const RowRange range = cut(rules_, rows.q_length, index);
+      const RowRange range = cut(rules_, rows.q_length, tile_at_place(rules_, tiles, index));
       tile.q_offset = range.first;
       tile.rows = range.rows;
     }

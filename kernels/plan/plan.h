@@ -47,8 +47,7 @@ JFA_HOST_DEVICE constexpr bool may_share(const PlanRules& rules, Index q_length,
          q_length <= rules.pack_length && k_length <= rules.pack_length;
 }
 
-// Tile `t`, in the order of the rules, of the `tiles_of_rows` that a sequence of `rows` rows is cut
-// into.
+// Tile `t` of the `tiles_of_rows` that a sequence of `rows` rows is cut into.
 struct RowRange {
   Index first = 0;
   Index rows = 0;
@@ -57,13 +56,17 @@ JFA_HOST_DEVICE constexpr Index tiles_of_rows(const PlanRules& rules, Index rows
   return (rows + rules.tile_rows - 1) / rules.tile_rows;
 }
 JFA_HOST_DEVICE constexpr RowRange cut(const PlanRules& rules, Index rows, Index t) {
-  const Index tiles = tiles_of_rows(rules, rows);
-  if (rules.last_tile_first != 0) t = tiles - 1 - t;
   if (rules.equal_cut == 0) {
     const Index first = t * rules.tile_rows;
     return {first, smaller(rules.tile_rows, rows - first)};
   }
+  const Index tiles = tiles_of_rows(rules, rows);
   return {rows / tiles * t + smaller(t, rows % tiles), rows / tiles + (t < rows % tiles ? 1 : 0)};
+}
+
+// Which of its `tiles` tiles a sequence has at place `t` of the work list.
+JFA_HOST_DEVICE constexpr Index tile_at_place(const PlanRules& rules, Index tiles, Index t) {
+  return rules.last_tile_first != 0 ? tiles - 1 - t : t;
 }
 
 // Rows [first_row, first_row + rows) of one sequence, or, with sequences > 1, all rows of that many
@@ -119,7 +122,7 @@ JFA_HOST_DEVICE constexpr void for_each_tile(const Batch& batch, const PlanRules
     }
     const Index tiles = tiles_of_rows(rules, rows);
     for (Index t = 0; t < tiles; ++t) {
-      const RowRange range = cut(rules, rows, t);
+      const RowRange range = cut(rules, rows, tile_at_place(rules, tiles, t));
       emit(Tile{b, 1, range.first, range.rows, tile_work(batch, b, range.first, range.rows)});
     }
   }
