@@ -117,6 +117,10 @@ TEST_F(WithCompiler, ShippedKernelsDoNotSpill) {
         "f16, 128, 128, jfa::kernels::Activation::softmax, 3, 3, false, false",
         "bf16, 128, 128, jfa::kernels::Activation::softmax, 3, 1, true, true",
         "bf16, 64, 64, jfa::kernels::Activation::softmax, 3, 1, false, false",
+        "bf16, 64, 64, jfa::kernels::Activation::softmax, 1, 1, false, false",
+        "bf16, 64, 64, jfa::kernels::Activation::softmax, 1, 2, true, false",
+        "f16, 64, 64, jfa::kernels::Activation::softmax, 5, 1, true, false",
+        "bf16, 16, 16, jfa::kernels::Activation::softmax, 0, 1, false, false",
         "bf16, 256, 256, jfa::kernels::Activation::silu, 6, 1, false, false"}) {
     KernelRequest forward = softmax();
     forward.source = "attention/sm90/forward.cu";
