@@ -29,7 +29,7 @@ tidy() {
   local files
   mapfile -t files < <(grep -o '"file": "[^"]*"' build/compile_commands.json | cut -d'"' -f4 | grep -v "/build/" |
     grep -F -f <(printf '/%s\n' "${cpp[@]}") | sort -u)
-  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 1 "$bin/clang-tidy" --quiet -p build
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 1 "$bin/clang-tidy" --quiet -p build --extra-arg=-Wno-ignored-gch
 }
 
 run clang-format "$bin/clang-format" --dry-run -Werror "${cpp[@]}"

@@ -59,6 +59,7 @@ void ProblemOptions::add_to(CLI::App& command) {
 
 std::vector<NamedProblem> read_problems(const ProblemOptions& options) {
   std::vector<NamedProblem> problems;
+  problems.reserve(options.lines.size());
   for (const std::string& line : options.lines) problems.push_back(parse_line(line, ""));
   for (const std::string& path : options.files) read_file(path, problems);
   if (problems.empty()) {

@@ -35,6 +35,7 @@ class Options {
   Options(std::string_view text, std::map<std::string_view, double> defaults)
       : values_(std::move(defaults)) {
     std::vector<std::string_view> names;
+    names.reserve(values_.size());
     for (const auto& [name, value] : values_) names.push_back(name);
     if (text.empty()) throw TextError(text, "options missing: " + detail::alternatives(names));
     detail::parse_options(text, names, [&](std::string_view name, std::string_view value) {
