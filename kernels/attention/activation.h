@@ -41,9 +41,10 @@ TLX_DEVICE float activation_factor(float scale) {
 // Activation of s = product · scale, divided by activation_factor(). The number of operations an
 // element decides the speed of these kernels; what depends on the scale alone is worked out once.
 //   silu   s · sigmoid(s) = s/2 · (1 + tanh(s/2)): one special-function operation in place of two
-//   gelu   Φ(s) ≈ ½ (1 + tanh(s · (p₀ + p₁ s²))), fitted for the least largest error of s Φ(s),
-//          2.7·10⁻⁴; half that of the hardware's tanh. gelu_tanh is defined like this, with other
-//          p.
+//   gelu   Φ(s) ≈ ½ (1 + tanh(s p(s²))); gelu_tanh is defined like this. For bfloat16 p has two
+//          coefficients, fitted for the least largest error of s Φ(s), 2.7·10⁻⁴; for float16 three,
+//          2.5·10⁻⁵. Beyond |s| = 6 Φ is 0 or 1, and the latter p must not turn negative: in sixths
+//          of s the multiplication itself saturates.
 template <Activation kActivation, typename Element>
 TLX_DEVICE float activate(float product, float scale, float leaky_slope) {
   if constexpr (kActivation == Activation::silu) {
@@ -51,9 +52,17 @@ TLX_DEVICE float activate(float product, float scale, float leaky_slope) {
     return half + half * tanh_approx(half);
   } else if constexpr (kIsGelu<kActivation>) {
     constexpr bool kExact = kActivation == Activation::gelu;
-    const float p0 = (kExact ? 0.800157083F : 0.7978845608F) * scale;
-    const float p1 = (kExact ? 0.0347008895F : 0.0356774081F) * scale * scale * scale;
-    const float tanh = tanh_approx(product * (p0 + product * product * p1));
+    float tanh;
+    if constexpr (kExact && !kHalfScaleLater<kActivation, Element>) {
+      const float sixth = product * (scale * (1.0F / 6)), square = __saturatef(sixth * sixth);
+      constexpr float kP0 = 6 * 0.797507540F, kP1 = 6 * 36 * 0.0370060348F,
+                      kP2 = 6 * 36 * 36 * -0.000351598849F;
+      tanh = tanh_approx(sixth * (kP0 + square * (kP1 + square * kP2)));
+    } else {
+      const float p0 = (kExact ? 0.800157083F : 0.7978845608F) * scale;
+      const float p1 = (kExact ? 0.0347008895F : 0.0356774081F) * scale * scale * scale;
+      tanh = tanh_approx(product * (p0 + product * product * p1));
+    }
     const float half = kHalfScaleLater<kActivation, Element> ? product : product * (0.5F * scale);
     return half + half * tanh;
   } else if constexpr (kActivation == Activation::relu) {
