@@ -27,7 +27,8 @@ int team_size() {
   return most == nullptr ? 1 : most();
 }
 
-// The threads of a pool do not live on in a forked process, and OpenMP would wait for them for ever.
+// The threads of a pool do not live on in a forked process, and OpenMP would wait for them for
+// ever.
 std::atomic<bool> lost_threads = false;
 
 void run_on_openmp(int threads, void (*body)(void* state), void* state) {

@@ -310,7 +310,7 @@ class DevicePlan : public testing::TestWithParam<const char*> {
 
   // Runs the plan and compares everything with the host. `right`: the offsets are.
   PlanResult expect_plan(const Batch& batch, bool right = true) {
-    const PlanResult result = run(batch);
+    PlanResult result = run(batch);
     host_narrow_.clear();
     host_wide_.clear();
     host_narrow_.reserve(8);

@@ -1,4 +1,5 @@
-// Python module `ptxemu` for the tests: the public C++ interface, a tensor-map encoder, nothing else.
+// Python module `ptxemu` for the tests: the public C++ interface, a tensor-map encoder, nothing
+// else.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -23,7 +24,9 @@ using ptxemu::Device;
 using ptxemu::Dim3;
 using Triple = std::array<std::uint32_t, 3>;
 
-Dim3 to_dim3(const Triple& values) { return {values[0], values[1], values[2]}; }
+Dim3 to_dim3(const Triple& values) {
+  return {values[0], values[1], values[2]};
+}
 
 ptxemu::Schedule parse_schedule(const std::string& name) {
   if (name == "eager") return ptxemu::Schedule::eager;
@@ -49,8 +52,8 @@ ptxemu::DeviceOptions to_options(const Settings& settings) {
   options.schedule = parse_schedule(settings.schedule);
   options.seed = settings.seed;
   options.checks = {settings.races, settings.uninitialised, settings.protocol};
-  options.elect_lane = settings.elect_lane == "highest" ? ptxemu::ElectLane::highest
-                                                        : ptxemu::ElectLane::lowest;
+  options.elect_lane =
+      settings.elect_lane == "highest" ? ptxemu::ElectLane::highest : ptxemu::ElectLane::lowest;
   options.shared_base = settings.shared_base;
   options.instruction_budget = settings.instruction_budget;
   options.time_budget_seconds = settings.time_budget_seconds;
@@ -58,8 +61,7 @@ ptxemu::DeviceOptions to_options(const Settings& settings) {
   return options;
 }
 
-nb::bytes encode_tensor_map(int type, std::uint64_t address,
-                            const std::vector<std::uint64_t>& size,
+nb::bytes encode_tensor_map(int type, std::uint64_t address, const std::vector<std::uint64_t>& size,
                             const std::vector<std::uint64_t>& stride,
                             const std::vector<std::uint32_t>& box, int swizzle, bool nan_fill) {
   ptxemu::tma::TensorMap map;
@@ -117,9 +119,8 @@ NB_MODULE(ptxemu, module) {
 
   nb::class_<ptxemu::Module>(module, "Module")
       .def("kernel_names", &ptxemu::Module::kernel_names)
-      .def("parameters", [](const ptxemu::Module& self, const std::string& kernel) {
-        return self.kernel(kernel).parameters;
-      })
+      .def("parameters", [](const ptxemu::Module& self,
+                            const std::string& kernel) { return self.kernel(kernel).parameters; })
       .def("parameter_bytes", [](const ptxemu::Module& self, const std::string& kernel) {
         return self.kernel(kernel).parameter_bytes;
       });
