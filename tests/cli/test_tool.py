@@ -367,7 +367,11 @@ class TestInterrupt:
     def interrupt(arguments: Sequence[str | Path], shown: bytes, number: int) -> tuple[int, bytes]:
         """Signals once the terminal shows `shown`; the exit code and what the terminal got last."""
         terminal, its_end = pty.openpty()
-        with subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=its_end) as tool:
+        # A shell starts background jobs with Ctrl-C ignored; the tool must not inherit that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        tool = subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=its_end)
+        signal.signal(signal.SIGINT, before)
+        with tool:
             os.close(its_end)
             text = b""
             while shown not in text:
@@ -375,7 +379,10 @@ class TestInterrupt:
             time.sleep(0.2)  # into the work
             tool.send_signal(number)
             start = time.monotonic()
-            output, _ = tool.communicate(timeout=60)
+            try:
+                output, _ = tool.communicate(timeout=60)
+            finally:
+                tool.kill()
             assert time.monotonic() - start < 5
             assert b"{" not in output  # no part of a JSON document
             try:

@@ -58,13 +58,17 @@ except KeyboardInterrupt:
     raise
 """
     environment = os.environ | {"PYTHONPATH": str(Path(jfa.__file__).parents[1])}
-    with subprocess.Popen(
+    # A shell starts background jobs with Ctrl-C ignored; the child must not inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    child = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-    ) as python:
+    )
+    signal.signal(signal.SIGINT, before)
+    with child as python:
         assert python.stdout is not None
         assert python.stdout.readline() == "ready\n"
         time.sleep(0.5)
